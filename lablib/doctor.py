@@ -1,0 +1,184 @@
+"""Say what this machine has, and what that means for each lab; never fail because something is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_GB = 1e9
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class LabNeeds:
+    """What a lab asks of a machine: kernel memory in bytes at its peak, and minutes of the learner's time."""
+
+    number: str
+    title: str
+    minutes: int
+    memory_bytes: float
+
+
+LABS = (
+    LabNeeds("00", "One token at a time", minutes=40, memory_bytes=1.5 * _GB),
+    LabNeeds("01", "Static batching", minutes=45, memory_bytes=1.5 * _GB),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was found; `lines` are (name, text) to print, `blockers` what keeps every lab from running."""
+
+    lines: tuple[tuple[str, str], ...]
+    advice: tuple[str, ...]
+    blockers: tuple[str, ...]
+    free_memory_bytes: float | None
+
+
+def inspect() -> Machine:
+    """Look at this machine. Whatever cannot be found out becomes a line that says so."""
+    blockers: list[str] = []
+    lines = [("Python", _try(_python))]
+    for package in ("torch", "transformers", "jupyterlab"):
+        version = _version(package)
+        lines.append((package, version or "not installed"))
+        if version is None:
+            blockers.append(f"{package} is missing: run `make setup`")
+    lines.append(("Triton", _version("triton") or "not installed (GPU kernels use it; the labs run without)"))
+    lines += [("GPU", _try(_gpu)), ("CPU", _try(_cpu)), ("Memory", _try(_memory)), ("Disk", _try(_disk))]
+    try:
+        lines.append(("Model", _model()))
+    except Exception as error:  # a missing module and a damaged cache both end here, and both block the labs
+        lines.append(("Model", f"not usable: {getattr(error, 'what', error)}"))
+        blockers.append("the model is missing: run `python -m lablib fetch`")
+    try:
+        free: float | None = _free_memory()
+    except Exception:  # psutil missing, or a system it does not know
+        free = None
+    return Machine(tuple(lines), (_try(_dtype_advice), *_platform_advice()), tuple(blockers), free)
+
+
+def report(machine: Machine) -> str:
+    """Return `machine` and its verdict for every lab as text, one finding a line."""
+    rows = ["This machine"]
+    rows += [f"  {name:<13}{text}" for name, text in machine.lines]
+    rows += ["", "What that means"]
+    rows += [f"  {text}" for text in machine.advice]
+    rows += [f"  Lab {lab.number}  {lab.title:<22}{lab.minutes} min   {verdict(lab, machine)}" for lab in LABS]
+    return "\n".join(rows)
+
+
+def verdict(lab: LabNeeds, machine: Machine) -> str:
+    """Return "ready", or what stands in the way of `lab` on `machine`."""
+    if machine.blockers:
+        return "not yet: " + "; ".join(machine.blockers)
+    if machine.free_memory_bytes is not None and machine.free_memory_bytes < lab.memory_bytes:
+        free, need = machine.free_memory_bytes / _GB, lab.memory_bytes / _GB
+        return f"short of memory: needs {need:.1f} GB, {free:.1f} GB are free; shut down other kernels"
+    return "ready"
+
+
+def main() -> int:
+    """Print the report; return 0 when every lab is ready, else 1."""
+    machine = inspect()
+    print(report(machine))
+    return 0 if all(verdict(lab, machine) == "ready" for lab in LABS) else 1
+
+
+def _try(probe: Callable[[], str]) -> str:
+    try:
+        return probe()
+    except Exception as error:  # the doctor must speak on exactly the machines where something is broken
+        return f"could not be found out ({type(error).__name__}: {error})"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _python() -> str:
+    return f"{platform.python_version()}, {platform.system()} {platform.machine()}, {sys.executable}"
+
+
+def _gpu() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        return "none that torch can use; everything runs on the CPU"
+    names = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return ", ".join(f"{gpu.name} ({gpu.total_memory / _GB:.0f} GB, sm_{gpu.major}{gpu.minor})" for gpu in names)
+
+
+def _cpu() -> str:
+    from lablib.model.dtype import cpu_features
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores, {', '.join(cpu_features()) or 'no instruction set that torch has special code for'}"
+
+
+def _memory() -> str:
+    import psutil
+
+    total = min(psutil.virtual_memory().total, _memory_limit())
+    return f"{total / _GB:.1f} GB, {_free_memory() / _GB:.1f} GB free"
+
+
+def _free_memory() -> float:
+    import psutil
+
+    return min(psutil.virtual_memory().available, _memory_limit())
+
+
+def _memory_limit() -> float:
+    """Return the bytes a container grants (Linux control groups), infinity without a limit."""
+    for path in _MEMORY_LIMITS:
+        try:
+            return float(Path(path).read_text())
+        except (OSError, ValueError):  # no such file, or the word "max"
+            continue
+    return float("inf")
+
+
+def _disk() -> str:
+    from lablib.model.checkpoint import cache_dir
+
+    folder = cache_dir()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return f"{shutil.disk_usage(existing).free / _GB:.0f} GB free for the model cache"
+
+
+def _model() -> str:
+    from lablib.model.checkpoint import DEFAULT, CheckpointError, cache_dir
+    from lablib.model.integrity import verify
+
+    path = cache_dir() / DEFAULT.name
+    if not path.exists():
+        raise CheckpointError(f"nothing in {path}.", "run `python -m lablib fetch`.")
+    verify(path, DEFAULT.tensors_sha256)
+    return f"{path} (complete, checksum right)"
+
+
+def _dtype_advice() -> str:
+    from lablib.model.dtype import BF16_FEATURES, cpu_features, default_dtype
+
+    name = str(default_dtype()).removeprefix("torch.")
+    if BF16_FEATURES.isdisjoint(cpu_features()):
+        return f"On the CPU the model computes in {name}: without bf16 instructions bfloat16 would be slower."
+    return f"On the CPU the model computes in {name}: it has bf16 instructions, faster than float32."
+
+
+def _platform_advice() -> tuple[str, ...]:
+    if sys.platform == "win32":
+        return ("Windows itself is not supported: use WSL2.",)
+    if sys.platform == "darwin":
+        return ("Triton does not exist for macOS: kernel cells use their PyTorch twin.",)
+    return ()

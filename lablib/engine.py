@@ -1,0 +1,250 @@
+"""The engine: plan, compute, take in, record, deliver; again and again."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+
+from lablib.clock import Clock, VirtualClock
+from lablib.executor import Executor
+from lablib.recorder import TraceRecorder
+from lablib.request import DEFAULT_MAX_TOKENS, FinishReason, Request, RequestOutput, RequestStatus, SamplingParams
+from lablib.scheduler import Scheduler, SchedulerStuck
+from lablib.step import StepPlan, StepResult
+from lablib.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The whole answer to one prompt; after an error, ``message`` says why there is none."""
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None
+    message: str = ""
+
+
+class Engine:
+    """Runs a scheduler against an executor and keeps the trace.
+
+    Args:
+        scheduler: decides what each step computes.
+        executor: computes it.
+        clock: a ``VirtualClock`` unless given: steps take as long as the executor says, waiting takes no time.
+        workload: name of what is run, for titles.
+        pieces: who wrote the parts of this engine, name → "yours" or "reference", for titles.
+
+    Raises:
+        ValueError: scheduler and executor don't fit; the message names both numbers.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        executor: Executor,
+        clock: Clock | None = None,
+        workload: str = "",
+        pieces: Mapping[str, str] | None = None,
+    ) -> None:
+        _require_fit(scheduler, executor)
+        self.scheduler = scheduler
+        self.executor = executor
+        self.clock = clock or VirtualClock()
+        self._known: set[str] = set()
+        self._recorder = TraceRecorder(
+            {
+                "workload": workload,
+                "scheduler": type(scheduler).__name__,
+                "pieces": dict(pieces or {}),
+                "executor": executor.name,
+                "max_num_seqs": scheduler.max_num_seqs,
+                "max_model_len": scheduler.max_model_len,
+                "block_size": scheduler.kv.block_size,
+                "num_blocks": scheduler.kv.pool.num_blocks,
+            }
+        )
+
+    @property
+    def trace(self) -> Trace:
+        """The record of everything up to now; whole after every step."""
+        return self._recorder.trace
+
+    def step(self) -> list[RequestOutput]:
+        """Compute one step, and return the tokens it delivers; nothing happens when nobody can compute.
+
+        If computing raises, the plan is rolled back and the error goes on to the caller: no request is lost.
+        """
+        plan = self._plan()
+        if not plan.chunks:
+            return []
+        start = self.clock.now()
+        result = self._execute(plan)
+        self.clock.advance(result.seconds)
+        self._recorder.record_step(plan, result, start, self.clock.now())
+        return self._deliver(self.scheduler.update(plan, result))
+
+    def add_request(self, request: Request) -> None:
+        """Take a request in; what its parameters leave open is settled here.
+
+        Raises:
+            ValueError: the id is taken, or the request can never be served; the engine goes on with the others.
+        """
+        if request.request_id in self._known:
+            raise ValueError(f"request {request.request_id} exists already; give every request an id of its own")
+        self._known.add(request.request_id)
+        request.sampling = self._settle(request)
+        try:
+            self.scheduler.add(request)
+        except ValueError as error:
+            request.status, request.finish_reason = RequestStatus.FINISHED, FinishReason.ERROR
+            self._recorder.refuse(request, str(error))
+            raise
+        self._recorder.add_request(request)
+
+    def abort(self, request_id: str) -> list[RequestOutput]:
+        """End a request at once, wherever it is; an unknown or finished one is left alone."""
+        return self._deliver(self.scheduler.abort(request_id))
+
+    def run(self, workload: Iterable[Request]) -> Trace:
+        """Serve requests as they arrive, until all are done; refused ones are in the trace with the reason.
+
+        A keyboard interrupt takes effect at the end of the running step, so the trace is whole and the engine usable.
+
+        Raises:
+            SchedulerStuck: requests wait, and neither time nor arrivals can change that.
+        """
+        arrivals = deque(sorted(workload, key=lambda request: request.arrival_time))
+        self.scheduler.reopen()
+        with _interrupt_between_steps() as check_interrupt:
+            try:
+                while arrivals or self.scheduler.has_work():
+                    self._let_in(arrivals)
+                    num_steps = self.trace.num_steps
+                    self.step()
+                    check_interrupt()
+                    if self.trace.num_steps == num_steps:
+                        self._wait(arrivals)
+            finally:
+                self._recorder.record_blocks(self.scheduler.kv.take_changes())
+                if self.executor.decode is not None:
+                    self._recorder.add_text(self.executor.decode)
+        return self.trace
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], params: SamplingParams | Sequence[SamplingParams] | None = None
+    ) -> list[Completion]:
+        """Answer prompts that are all here now.
+
+        Args:
+            prompts: token ids of each prompt.
+            params: one set of sampling parameters for all, or one for each prompt.
+
+        Returns:
+            One completion a prompt, in the same order; a prompt that can never be served gets one that says so.
+        """
+        each = [params or SamplingParams()] * len(prompts) if not isinstance(params, Sequence) else params
+        first = len(self._known)
+        requests = [
+            Request(f"r{first + i}", prompt, sampling, arrival_time=self.clock.now())
+            for i, (prompt, sampling) in enumerate(zip(prompts, each, strict=True))
+        ]
+        self.run(requests)
+        messages = dict(zip(self.trace.requests["id"], self.trace.requests["message"], strict=True))
+        return [
+            Completion(r.request_id, tuple(r.output_token_ids), r.finish_reason, messages[r.request_id])
+            for r in requests
+        ]
+
+    def _plan(self) -> StepPlan:
+        plan = self.scheduler.schedule(self.clock.now())
+        self._recorder.record_blocks(self.scheduler.kv.take_changes())
+        self._recorder.record_plan(plan)
+        return plan
+
+    def _execute(self, plan: StepPlan) -> StepResult:
+        try:
+            return self.executor.execute(plan)
+        except BaseException:
+            self.scheduler.rollback(plan)
+            raise
+
+    def _deliver(self, outputs: list[RequestOutput]) -> list[RequestOutput]:
+        self._recorder.record_outputs(outputs)
+        return outputs
+
+    def _settle(self, request: Request) -> SamplingParams:
+        """Fill in what was left open: the output limit, and the model's own stop tokens."""
+        sampling = request.sampling
+        if sampling.max_tokens is None:
+            room = self.scheduler.max_model_len - request.num_prompt_tokens
+            sampling = replace(sampling, max_tokens=max(1, min(DEFAULT_MAX_TOKENS, room)))
+        if not sampling.ignore_eos:
+            sampling = replace(sampling, stop_token_ids=(*sampling.stop_token_ids, *self.executor.eos_token_ids))
+        return sampling
+
+    def _let_in(self, arrivals: deque[Request]) -> None:
+        """Take in every request that has arrived by now; close the door behind the last one."""
+        while arrivals and arrivals[0].arrival_time <= self.clock.now():
+            try:
+                self.add_request(arrivals.popleft())
+            except ValueError:
+                continue  # refused by name: the trace has the reason
+        if not arrivals:
+            self.scheduler.close()
+
+    def _wait(self, arrivals: deque[Request]) -> None:
+        """Nobody could compute: let time pass until something changes."""
+        moments = [request.arrival_time for request in arrivals][:1]
+        timer = self.scheduler.next_event(self.clock.now())
+        if timer is not None and timer > self.clock.now():
+            moments.append(timer)
+        if moments:
+            self.clock.wait_until(min(moments))
+        elif self.scheduler.has_work():
+            raise SchedulerStuck(
+                f"{type(self.scheduler).__name__} plans nothing for {len(self.scheduler.waiting)} waiting and "
+                f"{len(self.scheduler.running)} running requests, no timer is set and no request will come: "
+                "its schedule() must admit or run one of them"
+            )
+
+
+def _require_fit(scheduler: Scheduler, executor: Executor) -> None:
+    ours, theirs = (scheduler.kv.pool.num_blocks, scheduler.kv.block_size), (executor.num_blocks, executor.block_size)
+    if theirs != (None, None) and ours != theirs:
+        raise ValueError(
+            f"the scheduler manages {ours[0]} blocks of {ours[1]} tokens, the executor's KV cache has "
+            f"{theirs[0]} of {theirs[1]}; make both the same"
+        )
+    if executor.max_model_len is not None and scheduler.max_model_len > executor.max_model_len:
+        raise ValueError(
+            f"max_model_len={scheduler.max_model_len} is more than the model's own limit of {executor.max_model_len}"
+        )
+
+
+@contextmanager
+def _interrupt_between_steps() -> Iterator[Callable[[], None]]:
+    """Hold a keyboard interrupt back until the caller asks; a second one takes effect at once."""
+    pending: list[int] = []
+
+    def check() -> None:
+        if pending:
+            raise KeyboardInterrupt
+
+    def hold(signum: int, frame: FrameType | None) -> None:
+        if pending:
+            signal.default_int_handler(signum, frame)
+        pending.append(signum)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)

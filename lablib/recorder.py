@@ -1,0 +1,150 @@
+"""Writes a trace while an engine runs, a step at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from lablib.request import FinishReason, Request, RequestOutput
+from lablib.step import Chunk, StepPlan, StepResult
+from lablib.trace import EVENT_KINDS, Trace
+
+END_EVENTS = {FinishReason.ABORT: "aborted", FinishReason.ERROR: "failed"}
+BlockChange = tuple[str, str, tuple[int, ...]]  # "allocated" or "freed", request id, block ids
+
+
+class TraceRecorder:
+    """Keeps ``trace`` up to date, so that it is whole after every step, whatever happens next.
+
+    Args:
+        meta: see ``Trace``.
+    """
+
+    def __init__(self, meta: dict[str, Any]) -> None:
+        self.trace = Trace(meta)
+        self._index: dict[str, int] = {}
+        self._open: dict[str, dict[int, int]] = {"runs": {}, "deliveries": {}}
+        self._prompts: list[Sequence[int]] = []
+        self._last_us = 0
+
+    def add_request(self, request: Request) -> None:
+        """Enter a request that has arrived; each id once."""
+        requests = self.trace.requests
+        self._index[request.request_id] = len(requests["id"])
+        self._prompts.append(request.prompt_token_ids)
+        asked = (request.request_id, round(request.arrival_time * 1e6), request.num_prompt_tokens, request.max_tokens)
+        row: tuple[Any, ...] = (*asked, None, -1, "", [], "", [])
+        for column, value in zip(requests.values(), row, strict=True):
+            column.append(value)
+
+    def refuse(self, request: Request, message: str) -> None:
+        """Enter a request that was refused at the door."""
+        self.add_request(request)
+        self._finish(self._index[request.request_id], FinishReason.ERROR, message)
+        self.record_event("refused", request.request_id)
+
+    def record_event(self, kind: str, request_id: str) -> None:
+        """Note what happened to a request in the step that comes next."""
+        self._append("events", (self.trace.num_steps, EVENT_KINDS.index(kind), self._index[request_id]))
+
+    def record_blocks(self, changes: Iterable[BlockChange]) -> None:
+        """Note block changes that hold from the next step on."""
+        for kind, request_id, block_ids in changes:
+            row = (self.trace.num_steps, self._index[request_id], int(kind == "freed"), len(block_ids))
+            self._append("blocks", row)
+            self.trace.block_ids.extend(block_ids)
+
+    def record_plan(self, plan: StepPlan) -> None:
+        """Note what the plan changed in the queues, computed or not."""
+        for request_id in plan.preempted:
+            self.record_event("preempted", request_id)
+        for request_id, reason in plan.waits.items():
+            reasons = self.trace.reasons
+            if reason not in reasons:
+                reasons.append(reason)
+            self._append("waits", (self.trace.num_steps, self._index[request_id], reasons.index(reason)))
+
+    def record_step(self, plan: StepPlan, result: StepResult, start: float, end: float) -> None:
+        """Note a step that was computed between ``start`` and ``end``, in seconds since the run began."""
+        step = self.trace.num_steps
+        for request_id in plan.admitted:
+            self.record_event("admitted", request_id)
+        for chunk, tokens in zip(plan.chunks, result.tokens, strict=True):
+            self._record_chunk(step, chunk, len(tokens))
+        start_us, end_us = round(start * 1e6), round(end * 1e6)
+        self._append("steps", (start_us - self._last_us, end_us - start_us))
+        self._last_us = end_us
+
+    def record_outputs(self, outputs: Iterable[RequestOutput]) -> None:
+        """Note what the callers were given at the end of the step recorded last."""
+        step = max(0, self.trace.num_steps - 1)
+        for output in outputs:
+            request = self._index[output.request_id]
+            if output.token_ids:
+                self._record_delivery(step, request, output.token_ids)
+            if output.finish_reason is not None:
+                self._finish(request, output.finish_reason, output.message)
+                kind = END_EVENTS.get(output.finish_reason, "finished")
+                self._append("events", (step, EVENT_KINDS.index(kind), request))
+
+    def add_text(self, decode: Callable[[Sequence[int]], str]) -> None:
+        """Give the trace the words behind the token ids of every request."""
+        requests = self.trace.requests
+        requests["prompt_text"] = [decode(prompt) for prompt in self._prompts]
+        requests["text"] = [text_pieces(decode, output) for output in requests["output"]]
+
+    def _record_chunk(self, step: int, chunk: Chunk, sampled: int) -> None:
+        request, tokens = self._index[chunk.request_id], len(chunk.token_ids)
+        runs = self.trace.tables["runs"]
+        row = self._open["runs"].get(request)
+        if row is not None:
+            count = runs["count"][row]
+            if (
+                runs["step"][row] + count == step
+                and runs["tokens"][row] == tokens
+                and runs["start"][row] + count * tokens == chunk.start
+                and runs["sampled"][row] == sampled
+                and runs["padding"][row] == chunk.num_padding
+                and runs["slot"][row] == chunk.slot
+            ):
+                runs["count"][row] = count + 1
+                return
+        self._open["runs"][request] = len(runs["count"])
+        self._append("runs", (request, chunk.slot, step, 1, chunk.start, tokens, chunk.num_padding, sampled))
+
+    def _record_delivery(self, step: int, request: int, token_ids: tuple[int, ...]) -> None:
+        self.trace.requests["output"][request].extend(token_ids)
+        deliveries = self.trace.tables["deliveries"]
+        row = self._open["deliveries"].get(request)
+        if row is not None and deliveries["tokens"][row] == len(token_ids):
+            count = deliveries["count"][row]
+            if deliveries["step"][row] + count == step:
+                deliveries["count"][row] = count + 1
+                return
+        self._open["deliveries"][request] = len(deliveries["count"])
+        self._append("deliveries", (request, step, 1, len(token_ids)))
+
+    def _finish(self, request: int, reason: FinishReason, message: str) -> None:
+        requests = self.trace.requests
+        requests["finish_reason"][request] = reason.value
+        requests["finish_step"][request] = max(0, self.trace.num_steps - 1)
+        requests["message"][request] = message
+
+    def _append(self, table: str, row: tuple[int, ...]) -> None:
+        columns: dict[str, array[int]] = self.trace.tables[table]
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+
+
+def text_pieces(decode: Callable[[Sequence[int]], str], token_ids: Iterable[int]) -> list[str]:
+    """Text of each token; one that ends inside a character stays empty, and the token that completes it has it all."""
+    pieces: list[str] = []
+    pending: list[int] = []
+    for token_id in token_ids:
+        pending.append(token_id)
+        text = decode(pending)
+        pieces.append("" if text.endswith("\ufffd") else text)
+        if pieces[-1]:
+            pending.clear()
+    return pieces

@@ -1,0 +1,257 @@
+"""The record of a run: the single source of every picture and every number.
+
+A trace is columnar and small. Most steps continue the step before, so chunks are stored as
+*runs*: one entry says "request 3 decoded one token a step, in slot 2, for 118 steps".
+
+The file format (version 1) is gzipped JSON; all numbers are integers, times are microseconds::
+
+    format     1
+    meta       names and limits of the run (see ``Trace``)
+    requests   id, arrival_us, prompt (tokens), max_tokens, finish_reason (null while it runs), finish_step (-1 while
+               it runs), message, output (token ids), prompt_text, text (a piece of text per output token, or [])
+    steps      gap_us (idle time before the step), duration_us
+    runs       request, slot, step (first), count (of steps), start (first position), tokens, padding, sampled
+               (the last three per step): in the run's k-th step, ``tokens`` real tokens are computed from position
+               ``start + k * tokens`` on, ``padding`` more positions are thrown away, ``sampled`` tokens come out
+    deliveries request, step (first), count (of steps), tokens (per step): when the caller got them
+    blocks     step, request, kind (0 allocated, 1 freed), count: a change is listed under the first step in which it
+               holds, in the order in which it happened
+    block_ids  the ids of those changes, one after the other
+    events     step, kind (an index into ``EVENT_KINDS``), request
+    waits      step, request, reason (an index into ``reasons``): from that step on the head of the queue waits for
+               this reason; those behind it wait for the head
+    reasons    texts
+
+``request`` is always an index into ``requests``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from array import array
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FORMAT = 1
+EVENT_KINDS = ("admitted", "preempted", "finished", "aborted", "failed", "refused")
+REQUEST_COLUMNS: dict[str, type] = {
+    "id": str,
+    "arrival_us": int,
+    "prompt": int,
+    "max_tokens": int,
+    "finish_reason": object,
+    "finish_step": int,
+    "message": str,
+    "output": list,
+    "prompt_text": str,
+    "text": list,
+}
+INTEGER_TABLES: dict[str, tuple[str, ...]] = {
+    "steps": ("gap_us", "duration_us"),
+    "runs": ("request", "slot", "step", "count", "start", "tokens", "padding", "sampled"),
+    "deliveries": ("request", "step", "count", "tokens"),
+    "blocks": ("step", "request", "kind", "count"),
+    "events": ("step", "kind", "request"),
+    "waits": ("step", "request", "reason"),
+}
+IntArray = npt.NDArray[np.int64]
+
+
+class TraceError(ValueError):
+    """A trace that can't be used; the message says which file and what is wrong with it."""
+
+
+class Trace:
+    """The record of one run, filled by a ``TraceRecorder`` or loaded from a file.
+
+    Args:
+        meta: what ran: ``workload``, ``scheduler``, ``pieces`` (name → "yours" or "reference"), ``executor``,
+            ``max_num_seqs``, ``max_num_batched_tokens``, ``max_model_len``, ``block_size``, ``num_blocks``; a key is
+            absent or null where it does not apply.
+    """
+
+    def __init__(self, meta: dict[str, Any] | None = None) -> None:
+        self.meta: dict[str, Any] = dict(meta or {})
+        self.requests: dict[str, list[Any]] = {name: [] for name in REQUEST_COLUMNS}
+        self.tables: dict[str, dict[str, array[int]]] = {
+            table: {name: array("q") for name in columns} for table, columns in INTEGER_TABLES.items()
+        }
+        self.block_ids = array("q")
+        self.reasons: list[str] = []
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.tables["steps"]["duration_us"])
+
+    @property
+    def num_requests(self) -> int:
+        return len(self.requests["id"])
+
+    def column(self, table: str, name: str) -> IntArray:
+        """One integer column as an array ``[rows]``."""
+        return np.array(self.tables[table][name], dtype=np.int64)
+
+    def step_times(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Start and end of every step, in seconds since the run began; two arrays ``[num_steps]``."""
+        duration = self.column("steps", "duration_us")
+        ends = np.cumsum(self.column("steps", "gap_us") + duration)
+        return (ends - duration) / 1e6, ends / 1e6
+
+    def chunks(self) -> dict[str, IntArray]:
+        """Every chunk of every step, ordered by step and slot.
+
+        Returns:
+            Columns ``request``, ``slot``, ``step``, ``start``, ``tokens``, ``padding``, ``sampled``, an entry a chunk.
+        """
+        rows = self._expand("runs")
+        rows["start"] += rows.pop("turn") * rows["tokens"]
+        order = np.lexsort((rows["slot"], rows["step"]))
+        return {name: column[order] for name, column in rows.items()}
+
+    def deliveries(self) -> dict[str, IntArray]:
+        """Every delivery of tokens to a caller: columns ``request``, ``step``, ``tokens``, ordered by step."""
+        rows = self._expand("deliveries")
+        order = np.argsort(rows["step"], kind="stable")
+        return {name: rows[name][order] for name in ("request", "step", "tokens")}
+
+    def _expand(self, table: str) -> dict[str, IntArray]:
+        """Turn runs into one row a step; ``turn`` is the row's place in its run."""
+        runs = {name: self.column(table, name) for name in INTEGER_TABLES[table]}
+        count = runs.pop("count")
+        rows = {name: np.repeat(column, count) for name, column in runs.items()}
+        rows["turn"] = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        rows["step"] += rows["turn"]
+        return rows
+
+    # Files
+
+    def to_dict(self) -> dict[str, Any]:
+        """The trace as plain values, exactly what a file holds."""
+        tables = {
+            table: {name: column.tolist() for name, column in columns.items()}
+            for table, columns in self.tables.items()
+        }
+        return {
+            "format": FORMAT,
+            "meta": self.meta,
+            "requests": self.requests,
+            **tables,
+            "block_ids": self.block_ids.tolist(),
+            "reasons": self.reasons,
+        }
+
+    def to_json(self) -> bytes:
+        """Canonical JSON: equal runs give equal bytes."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def compressed(self) -> bytes:
+        """The bytes of a trace file."""
+        return gzip.compress(self.to_json(), compresslevel=9, mtime=0)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON: two runs are the same run when it is the same."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace to ``path`` (conventionally ``*.json.gz``)."""
+        path = Path(path)
+        path.write_bytes(self.compressed())
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read a trace.
+
+        Raises:
+            TraceError: the file is damaged, of another format, or inconsistent; the message says in what way.
+        """
+        try:
+            return cls.from_dict(json.loads(gzip.decompress(Path(path).read_bytes())))
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError, json.JSONDecodeError) as error:
+            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                raise
+            raise TraceError(f"{path} is damaged ({error}); run it again, or fetch another copy") from error
+        except TraceError as error:
+            raise TraceError(f"{path} can't be used: {error}") from error
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Trace:
+        """Build a trace from plain values after checking them; the inverse of ``to_dict``.
+
+        Raises:
+            TraceError: says which table and column is wrong, and how.
+        """
+        check_trace(data)
+        trace = cls(data["meta"])
+        trace.requests = {name: list(data["requests"][name]) for name in REQUEST_COLUMNS}
+        for table, columns in trace.tables.items():
+            for name, column in columns.items():
+                column.extend(data[table][name])
+        trace.block_ids.extend(data["block_ids"])
+        trace.reasons = list(data["reasons"])
+        return trace
+
+
+def check_trace(data: Any) -> None:
+    """Refuse plain values that are not a consistent trace of this format.
+
+    Raises:
+        TraceError: says which table and column is wrong, and how.
+    """
+    if not isinstance(data, dict) or "format" not in data:
+        raise TraceError("it is not a trace (there is no `format` in it)")
+    if data["format"] != FORMAT:
+        raise TraceError(f"it has format {data['format']!r}, this version reads format {FORMAT}")
+    if not isinstance(data.get("meta"), dict):
+        raise TraceError("`meta` is missing or not a table")
+    _check_columns(data, "requests", REQUEST_COLUMNS)
+    for table, columns in INTEGER_TABLES.items():
+        _check_columns(data, table, dict.fromkeys(columns, int))
+    for name, kind in (("block_ids", int), ("reasons", str)):
+        if not isinstance(data.get(name), list) or not all(type(value) is kind for value in data[name]):
+            raise TraceError(f"`{name}` is missing, or holds something other than {kind.__name__}")
+    num_requests, num_steps = len(data["requests"]["id"]), len(data["steps"]["gap_us"])
+    if len(set(data["requests"]["id"])) != num_requests:
+        raise TraceError("a request id appears twice")
+    for table in ("runs", "deliveries", "blocks", "events", "waits"):
+        _check_range(data, table, "request", num_requests)
+        _check_range(data, table, "step", num_steps + 1)
+    _check_range(data, "events", "kind", len(EVENT_KINDS))
+    _check_range(data, "waits", "reason", len(data["reasons"]))
+    _check_range(data, "steps", "duration_us", None)
+    for table in ("runs", "deliveries"):
+        ends = (step + count for step, count in zip(data[table]["step"], data[table]["count"], strict=True))
+        if any(end > num_steps for end in ends) or any(count < 1 for count in data[table]["count"]):
+            raise TraceError(f"`{table}` reaches past the last of {num_steps} steps, or holds an empty run")
+    if sum(data["blocks"]["count"]) != len(data["block_ids"]):
+        raise TraceError("`blocks.count` does not add up to the number of block ids")
+    if any(later < earlier for earlier, later in pairwise(data["blocks"]["step"])):
+        raise TraceError("`blocks.step` goes back in time")
+
+
+def _check_columns(data: dict[str, Any], table: str, columns: dict[str, type]) -> None:
+    """Refuse a table whose columns are missing, of the wrong type, or of different lengths."""
+    found = data.get(table)
+    if not isinstance(found, dict) or set(found) != set(columns):
+        raise TraceError(f"`{table}` is missing, or its columns are not {', '.join(columns)}")
+    for name, kind in columns.items():
+        values = found[name]
+        if not isinstance(values, list) or (kind is not object and not all(type(value) is kind for value in values)):
+            raise TraceError(f"`{table}.{name}` holds something other than {kind.__name__}")
+    if len({len(values) for values in found.values()}) > 1:
+        raise TraceError(f"the columns of `{table}` differ in length")
+
+
+def _check_range(data: dict[str, Any], table: str, name: str, end: int | None) -> None:
+    """Refuse a column with a value below 0, or of ``end`` and above."""
+    for value in data[table][name]:
+        if value < 0 or (end is not None and value >= end):
+            raise TraceError(f"`{table}.{name}` holds {value}, which names nothing in this trace")
