@@ -84,6 +84,14 @@ def verdict(lab: LabNeeds, machine: Machine) -> str:
     return "ready"
 
 
+def ready(number: str) -> str:
+    """Return one line that says whether this machine is ready for lab `number` ("00", "01", …), and what it runs on."""
+    machine = inspect()
+    lab = next(lab for lab in LABS if lab.number == number)
+    found = dict(machine.lines)
+    return f"Lab {number}: {verdict(lab, machine)} · Python {platform.python_version()}, torch {found['torch']}, {found['CPU']}"
+
+
 def main() -> int:
     """Print the report; return 0 when every lab is ready, else 1."""
     machine = inspect()

@@ -51,19 +51,18 @@ def waste(trace: Trace) -> Waste:
     """Split everything a run computed into what was useful and what was not."""
     chunks = trace.chunks()
     done = chunks["tokens"] == 0
-    slots = int(trace.meta.get("max_num_seqs") or 0)
     return Waste(
         useful=int(chunks["tokens"].sum()),
         padding=int(chunks["padding"][~done].sum()),
         straggler=int(chunks["padding"][done].sum()),
-        idle=max(0, slots * trace.num_steps - len(done)),
+        idle=trace.meta["max_num_seqs"] * trace.num_steps - len(done),
     )
 
 
 def slot_use(trace: Trace) -> float:
     """Share of all slots × steps in which a slot computed at least one token that was needed."""
-    slots = int(trace.meta.get("max_num_seqs") or 0) * trace.num_steps
-    return float((trace.chunks()["tokens"] > 0).sum()) / slots if slots else 0.0
+    places = trace.meta["max_num_seqs"] * trace.num_steps
+    return float((trace.chunks()["tokens"] > 0).sum()) / places if places else 0.0
 
 
 def request_times(trace: Trace) -> dict[str, FloatArray]:

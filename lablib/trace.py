@@ -135,8 +135,7 @@ class Trace:
     def to_dict(self) -> dict[str, Any]:
         """The trace as plain values, exactly what a file holds."""
         tables = {
-            table: {name: column.tolist() for name, column in columns.items()}
-            for table, columns in self.tables.items()
+            table: {name: column.tolist() for name, column in columns.items()} for table, columns in self.tables.items()
         }
         return {
             "format": FORMAT,

@@ -23,9 +23,7 @@ class ModelExecutor:
         pad_batch: makes the rectangle of a padded batch; see ``lablib.executor.packing.pad_batch``.
     """
 
-    def __init__(
-        self, model: LanguageModel, num_blocks: int, block_size: int, pad_batch: PadBatch = pad_batch
-    ) -> None:
+    def __init__(self, model: LanguageModel, num_blocks: int, block_size: int, pad_batch: PadBatch = pad_batch) -> None:
         model.allocate_cache(num_blocks, block_size)
         self.model = model
         self.pad_batch = pad_batch
@@ -49,8 +47,8 @@ class ModelExecutor:
         """Lay the chunks out as one flat batch: what the model is given."""
         rows, starts = [chunk.token_ids for chunk in chunks], [chunk.start for chunk in chunks]
         pack = self.pad_batch if any(chunk.num_padding for chunk in chunks) else pack_rows
-        token_ids, positions, is_real = pack(rows, starts)
-        token_ids, positions, is_real = token_ids.reshape(-1), positions.reshape(-1), is_real.reshape(-1)
+        token_ids, positions, real = (np.asarray(array, dtype=np.int64).reshape(-1) for array in pack(rows, starts))
+        is_real = real.astype(np.bool_)
         lengths = np.array([len(chunk.token_ids) + chunk.num_padding for chunk in chunks])
         if len(token_ids) != lengths.sum():
             raise ValueError(f"the plan has {lengths.sum()} positions, {pack.__name__} packed {len(token_ids)}")

@@ -14,6 +14,7 @@ PAD_TOKEN = 0
 
 PadBatch = Callable[[Sequence[Sequence[int]], Sequence[int]], tuple[IntArray, IntArray, BoolArray]]
 
+
 def pad_batch(rows: Sequence[Sequence[int]], starts: Sequence[int]) -> tuple[IntArray, IntArray, BoolArray]:
     """Make a rectangle of rows that differ in length, with padding on the right.
 

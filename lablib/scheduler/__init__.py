@@ -1,6 +1,7 @@
 """Schedulers: who computes how many tokens in the next step."""
 
 from lablib.scheduler.base import Scheduler, SchedulerStuck
+from lablib.scheduler.request_level import RequestLevelBatching
 from lablib.scheduler.static import StaticBatching
 
-__all__ = ["Scheduler", "SchedulerStuck", "StaticBatching"]
+__all__ = ["RequestLevelBatching", "Scheduler", "SchedulerStuck", "StaticBatching"]

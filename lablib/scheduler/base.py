@@ -120,7 +120,15 @@ class Scheduler(ABC):
     # What a subclass builds its schedule() from
 
     def admit(self, num_tokens: int) -> Request:
-        """Move the head of the queue to the lowest free slot, with blocks for ``num_tokens`` tokens."""
+        """Move the head of the queue to the lowest free slot, with blocks for ``num_tokens`` tokens.
+
+        Raises:
+            IndexError: nobody waits, or no slot is free.
+            OutOfBlocks: too few blocks are free.
+        """
+        if not self.waiting or not self._free_slots:
+            who = "nobody waits" if not self.waiting else f"all {self.max_num_seqs} slots are taken"
+            raise IndexError(f"admit() was called although {who}")
         request = self.waiting[0]
         self.kv.grow(request.request_id, num_tokens)
         self.waiting.popleft()

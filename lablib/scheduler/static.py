@@ -2,83 +2,25 @@
 
 from __future__ import annotations
 
-from lablib.kvcache import KVCacheManager
-from lablib.request import FinishReason, Request, RequestOutput, RequestStatus
-from lablib.scheduler.base import Scheduler
-from lablib.step import StepPlan, StepResult
+from lablib.scheduler.request_level import RequestLevelBatching
+from lablib.step import StepPlan
 
 
-class StaticBatching(Scheduler):
-    """Request-level batching, as in a loop around ``model.generate(batch)``.
+class StaticBatching(RequestLevelBatching):
+    """Batches as in a loop around ``model.generate(batch)``.
 
     A batch starts when it is full, or when no more requests will come. Prompts are padded to the
     longest one and computed together; then every row computes one position a step until the last
     row is done. A row that is done keeps its slot and its block, and goes on computing padding.
-
-    Args:
-        batch_size: rows of a batch.
-        max_model_len: tokens reserved for every row, prompt and output.
-        stream: deliver every token at once; else all answers come when the batch ends (so TTFT = E2E).
     """
-
-    def __init__(self, batch_size: int, max_model_len: int, stream: bool = False) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        super().__init__(KVCacheManager(batch_size, max_model_len), batch_size, max_model_len)
-        self.batch_size = batch_size
-        self.stream = stream
 
     def schedule(self, now: float) -> StepPlan:
         """Start a batch if none runs and one is ready; then one rectangle of positions, whatever the rows need."""
         admitted = []
         if not self.running and (len(self.waiting) >= self.batch_size or self.closed):
-            for _ in range(min(self.batch_size, len(self.waiting))):
-                admitted.append(self.admit(num_tokens=self.max_model_len))
-        lengths = [self.num_missing(request) for request in self.running.values()]
-        width = max([1, *lengths])
-        chunks = [
-            self.chunk(request, length, num_padding=width - length)
-            for request, length in zip(self.running.values(), lengths, strict=True)
-        ]
-        reason = "batch is running" if self.running else f"batch needs {self.batch_size}, has {len(self.waiting)}"
-        return StepPlan(
-            chunks=tuple(chunks),
-            admitted=tuple(request.request_id for request in admitted),
-            waits=self.waits(reason),
-        )
-
-    def num_missing(self, request: Request) -> int:
-        """Tokens the row still has to compute before its next sample; 0 once it is done."""
-        return 0 if request.finish_reason else request.num_tokens - request.num_computed_tokens
-
-    def update(self, plan: StepPlan, result: StepResult) -> list[RequestOutput]:
-        """Take in a step; when every row is done, end the batch and deliver."""
-        outputs = []
-        for chunk, tokens in zip(plan.chunks, result.tokens, strict=True):
-            request = self.running[chunk.request_id]
-            request.num_computed_tokens += len(chunk.token_ids)
-            if request.finish_reason is None:
-                new_tokens = self._append(request, tokens)
-                if self.stream and new_tokens:
-                    outputs.append(RequestOutput(request.request_id, new_tokens, request.finish_reason))
-        return outputs + self._end_batch()
-
-    def abort(self, request_id: str) -> list[RequestOutput]:
-        """End a request at once; a row of the running batch still holds its place to the batch's end."""
-        request = self.running.get(request_id)
-        if request is None:
-            return super().abort(request_id)
-        if request.finish_reason is not None:
-            return []
-        request.finish_reason = FinishReason.ABORT
-        request.status = RequestStatus.FINISHED
-        tokens = () if self.stream else tuple(request.output_token_ids)
-        return [RequestOutput(request_id, tokens, FinishReason.ABORT), *self._end_batch()]
-
-    def _end_batch(self) -> list[RequestOutput]:
-        """Free every row if all are done, and deliver what has not been delivered."""
+            num_rows = min(self.batch_size, len(self.waiting))
+            admitted = [self.admit(self.max_model_len).request_id for _ in range(num_rows)]
         rows = list(self.running.values())
-        if any(request.finish_reason is None for request in rows):
-            return []
-        outputs = [self._finish(request, tuple(request.output_token_ids)) for request in rows]
-        return [] if self.stream else [output for output in outputs if output.finish_reason is not FinishReason.ABORT]
+        width = max((self.num_missing(row) for row in rows), default=0)
+        chunks = [self.chunk(row, self.num_missing(row), num_padding=width - self.num_missing(row)) for row in rows]
+        return StepPlan(chunks=tuple(chunks), admitted=tuple(admitted), waits=self.why_waiting())

@@ -1,0 +1,49 @@
+"""How the notebooks in ``labs/`` are compared with what they print when run anew (``pytest --nbval labs``)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Set before any kernel starts: untouched exercises run the reference, results don't wait for a guess, and progress
+# bars, which write to stderr, stay silent.
+os.environ.setdefault("LABLIB_EXERCISES", "fallback")
+os.environ.setdefault("LABLIB_PREDICT", "skip")
+os.environ.setdefault("TQDM_DISABLE", "1")
+
+_SANITIZE = Path(__file__).parent / "tests" / "notebooks_sanitize.cfg"
+# HTML holds pictures and styles, whose bytes change with a font; stderr holds libraries' warnings.
+_NOT_COMPARED = ("text/html", "stderr")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the sanitise file by its absolute path: nbval looks for it from the working directory."""
+    if hasattr(config.option, "nbval_sanitize_with") and not config.option.nbval_sanitize_with:
+        config.option.nbval_sanitize_with = str(_SANITIZE)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Leave some kinds of output out of the comparison."""
+    if hasattr(collector, "skip_compare"):
+        collector.skip_compare += _NOT_COMPARED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip cells that need a GPU where there is none."""
+    cells = [item for item in items if "gpu" in _tags(item)]
+    if cells and not _has_gpu():
+        for item in cells:
+            item.add_marker(pytest.mark.skip(reason="the cell needs an NVIDIA GPU"))
+
+
+def _tags(item: pytest.Item) -> list[str]:
+    cell = getattr(item, "cell", None)
+    return list(cell.metadata.get("tags", [])) if cell is not None else []
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,70 @@
+"""What this machine does: memory bandwidth, matrix rate, and the time of a step. Medians of several runs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from lablib.model import ForwardBatch, LanguageModel
+
+
+def read_bandwidth(megabytes: int = 256, repeats: int = 7) -> float:
+    """Bytes a second that all cores together read from memory: the best of some sums over a large array."""
+    array = torch.ones(megabytes * 2**20 // 4)
+    return array.nbytes / min(_times(array.sum, repeats))
+
+
+def matmul_rate(dtype: torch.dtype, size: int = 2048, repeats: int = 5) -> float:
+    """Floating-point operations a second of a large matrix product: the best of some runs."""
+    a, b = torch.randn(size, size, dtype=dtype), torch.randn(size, size, dtype=dtype)
+    return float(2 * size**3 / min(_times(lambda: a @ b, repeats)))
+
+
+def decode_seconds(model: LanguageModel, batch_size: int, context_len: int = 128, repeats: int = 5) -> float:
+    """Median time of a decode step: ``batch_size`` sequences compute one token each after ``context_len`` others.
+
+    The model's KV cache is allocated anew: whoever used it before has lost it.
+    """
+    block_size = context_len + 1
+    model.allocate_cache(batch_size, block_size)
+    blocks = torch.arange(batch_size, device=model.device)
+    batch = ForwardBatch(
+        token_ids=torch.full_like(blocks, 1),
+        positions=torch.full_like(blocks, context_len),
+        slot_mapping=blocks * block_size + context_len,
+        query_lens=[1] * batch_size,
+        context_lens=[block_size] * batch_size,
+        block_tables=[[block] for block in range(batch_size)],
+        logit_rows=blocks,
+    )
+    return statistics.median(_times(lambda: model.forward(batch).argmax(-1).tolist(), repeats))
+
+
+def prefill_seconds(model: LanguageModel, num_tokens: int, repeats: int = 3) -> float:
+    """Median time of a step that computes a prompt of ``num_tokens``; the KV cache is allocated anew."""
+    model.allocate_cache(1, num_tokens)
+    positions = torch.arange(num_tokens, device=model.device)
+    batch = ForwardBatch(
+        token_ids=torch.full_like(positions, 1),
+        positions=positions,
+        slot_mapping=positions,
+        query_lens=[num_tokens],
+        context_lens=[num_tokens],
+        block_tables=[[0]],
+        logit_rows=positions[-1:],
+    )
+    return statistics.median(_times(lambda: model.forward(batch).argmax(-1).tolist(), repeats))
+
+
+def _times(run: Callable[[], object], repeats: int) -> list[float]:
+    """Seconds of each run, after one that is not counted."""
+    run()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times

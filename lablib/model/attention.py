@@ -1,0 +1,230 @@
+"""Attention over a paged KV cache: where K and V live, how they are written, and how a query finds its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from lablib.model.batch import ForwardBatch
+from lablib.model.config import ModelConfig
+
+
+class AttentionBackend(Protocol):
+    """Owns the KV cache and its layout; the decoder hands over q, k and v and gets the heads' output back."""
+
+    def allocate(
+        self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """Makes room for ``num_blocks * block_size`` tokens in every layer, and one scratch row for padding."""
+
+    def prepare(self, batch: ForwardBatch) -> None:
+        """Works out, once a step, everything that depends on the batch alone: indices, masks, groups."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch) -> Tensor:
+        """Writes K and V of one layer and attends.
+
+        Args:
+            layer: which layer's cache.
+            q: ``[num_tokens, num_heads, head_dim]``, rotated.
+            k: ``[num_tokens, num_kv_heads, head_dim]``, rotated.
+            v: ``[num_tokens, num_kv_heads, head_dim]``.
+            batch: the batch that was prepared.
+
+        Returns:
+            ``[num_tokens, num_heads * head_dim]``.
+        """
+
+
+@dataclass(slots=True)
+class _Decodes:
+    """Sequences with one query each: all of them go into one padded attention call.
+
+    ``rows`` are their places in the flat batch, None when they are the whole batch in order. Their keys are either a
+    window of the cache, blocks ``first … first + n`` up to offset ``length``, or gathered row by row.
+    """
+
+    rows: Tensor | None
+    mask: Tensor | None  # [n, 1, num_queries_per_kv, length], -inf where a row's context has ended
+    length: int
+    first_block: int | None
+    gather: Tensor | None  # [n * length] cache rows
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Several queries of one sequence: rows ``start … end`` of the flat batch, causal among themselves."""
+
+    start: int
+    end: int
+    mask: Tensor | None  # [num_queries, context_len]; None: a prompt from its first token, which needs no cache
+    gather: Tensor | None  # [context_len] cache rows
+
+
+class TorchAttention:
+    """Paged attention in plain PyTorch, on every device.
+
+    The cache of a layer is ``[num_blocks * block_size + 1, 2, num_kv_heads, head_dim]``: token after token, K beside V,
+    so that one block of ``max_model_len`` is a plain tensor, and a row of any block can be gathered. (vLLM's
+    FlashAttention layout is the same but for the place of the 2.) Rows that a sequence does not own are never read;
+    rows past its end within its own blocks may be, with weight zero.
+    """
+
+    def __init__(self) -> None:
+        self.cache = torch.empty(0)
+        self.block_size = 0
+        self._decodes: _Decodes | None = None
+        self._chunks: list[_Chunk] = []
+
+    def allocate(
+        self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """See ``AttentionBackend``. Zeros, because a masked key counts 0 times its value, and 0 · NaN is NaN."""
+        rows = num_blocks * block_size + 1
+        shape = (config.num_layers, rows, 2, config.num_kv_heads, config.head_dim)
+        self.cache = torch.zeros(shape, dtype=dtype, device=device)
+        self.block_size = block_size
+        self.group_size = config.num_heads // config.num_kv_heads
+
+    def prepare(self, batch: ForwardBatch) -> None:
+        """See ``AttentionBackend``."""
+        if self.block_size == 0:
+            raise RuntimeError("the model has no KV cache yet: call model.allocate_cache(num_blocks, block_size) first")
+        row = 0
+        rows: list[int] = []
+        decodes: list[int] = []
+        self._chunks = []
+        for i, query_len in enumerate(batch.query_lens):
+            if query_len == 1:
+                rows.append(row)
+                decodes.append(i)
+            else:
+                self._chunks.append(self._prepare_chunk(batch, i, row))
+            row += query_len
+        self._decodes = self._prepare_decodes(batch, decodes, rows) if decodes else None
+
+    def _prepare_decodes(self, batch: ForwardBatch, sequences: list[int], rows: list[int]) -> _Decodes:
+        lengths = [batch.context_lens[i] for i in sequences]
+        tables = [batch.block_tables[i] for i in sequences]
+        length = max(lengths)
+        device = batch.positions.device
+        ends = torch.tensor(lengths, device=device)[:, None]
+        keys = torch.arange(length, device=device)
+        mask = None
+        if min(lengths) < length:
+            mask = torch.zeros(len(lengths), length, dtype=self.cache.dtype, device=device)
+            mask = mask.masked_fill_(keys >= ends, -torch.inf)[:, None, None].expand(-1, 1, self.group_size, -1)
+        decodes = _Decodes(None, mask, length, None, None)
+        if self._chunks:
+            decodes.rows = torch.tensor(rows, device=device)
+        if length <= self.block_size and all(b[0] == a[0] + 1 for a, b in pairwise(tables)):
+            decodes.first_block = tables[0][0]
+        else:
+            # a key past the end of its row is masked; it reads the row's own last key, never somebody else's
+            keys = torch.minimum(keys, ends - 1)
+            decodes.gather = self._cache_rows(_rectangle(tables, device), keys).flatten()
+        return decodes
+
+    def _prepare_chunk(self, batch: ForwardBatch, sequence: int, row: int) -> _Chunk:
+        end = row + batch.query_lens[sequence]
+        context_len = batch.context_lens[sequence]
+        start = int(batch.positions[row])
+        if start == 0:
+            return _Chunk(row, end, mask=None, gather=None)
+        device = batch.positions.device
+        keys = torch.arange(context_len, device=device)
+        table = torch.tensor(batch.block_tables[sequence], device=device)
+        # padding queries see what the last real one sees: any row will do, but an empty one gives NaN
+        last_key = (start + torch.arange(end - row, device=device)).clamp_(max=context_len - 1)
+        return _Chunk(row, end, mask=keys <= last_key[:, None], gather=self._cache_rows(table[None], keys[None])[0])
+
+    def _cache_rows(self, tables: Tensor, positions: Tensor) -> Tensor:
+        """Cache rows of ``positions [n, length]`` under the block tables ``[n, num_blocks]``."""
+        blocks = tables.gather(1, positions // self.block_size)
+        return blocks * self.block_size + positions % self.block_size
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch) -> Tensor:
+        """See ``AttentionBackend``."""
+        cache = self.cache[layer]
+        cache[:, 0].index_copy_(0, batch.slot_mapping, k)
+        cache[:, 1].index_copy_(0, batch.slot_mapping, v)
+        num_tokens, num_kv_heads, head_dim = k.shape
+        q = q.view(num_tokens, num_kv_heads, self.group_size, head_dim)
+        if not self._chunks and self._decodes is not None:
+            return self._attend_decodes(cache, q, self._decodes)
+        out = torch.empty_like(q).view(num_tokens, -1)
+        for chunk in self._chunks:
+            rows = slice(chunk.start, chunk.end)
+            out[rows] = self._attend_chunk(cache, q[rows], k[rows], v[rows], chunk)
+        if self._decodes is not None:
+            out[self._decodes.rows] = self._attend_decodes(cache, q[self._decodes.rows], self._decodes)
+        return out
+
+    def _attend_decodes(self, cache: Tensor, q: Tensor, decodes: _Decodes) -> Tensor:
+        """One query a sequence. The query heads that share a KV head stand where queries stand, so no K is repeated.
+
+        q: ``[n, num_kv_heads, group_size, head_dim]``; returns ``[n, num_heads * head_dim]``.
+        """
+        n = q.shape[0]
+        if decodes.gather is not None:
+            kv = cache.index_select(0, decodes.gather).view(n, decodes.length, *cache.shape[1:])
+        else:
+            first = (decodes.first_block or 0) * self.block_size
+            kv = cache[first : first + n * self.block_size].view(n, self.block_size, *cache.shape[1:])
+            kv = kv[:, : decodes.length]
+        k, v = kv.permute(2, 0, 3, 1, 4)  # [n, num_kv_heads, length, head_dim] each
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=decodes.mask).reshape(n, -1)
+
+    def _attend_chunk(self, cache: Tensor, q: Tensor, k: Tensor, v: Tensor, chunk: _Chunk) -> Tensor:
+        """Several queries of one sequence, q ``[num_queries, num_kv_heads, group_size, head_dim]``."""
+        if chunk.gather is not None:
+            k, v = cache.index_select(0, chunk.gather).unbind(1)
+        return causal_attention(q, k, v, chunk.mask)
+
+
+class CausalAttention:
+    """Attention without a cache, for one sequence computed whole: what lab 00 starts from."""
+
+    def allocate(
+        self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """Nothing to allocate."""
+
+    def prepare(self, batch: ForwardBatch) -> None:
+        """Nothing to prepare."""
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch) -> Tensor:
+        """Every token attends to itself and to all before it; shapes as in ``AttentionBackend``."""
+        num_tokens, num_kv_heads, head_dim = k.shape
+        return causal_attention(q.view(num_tokens, num_kv_heads, -1, head_dim), k, v)
+
+
+def causal_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Attention of one sequence's queries to its keys.
+
+    Args:
+        q: ``[num_queries, num_kv_heads, group_size, head_dim]``.
+        k: ``[num_keys, num_kv_heads, head_dim]``.
+        v: ``[num_keys, num_kv_heads, head_dim]``.
+        mask: bool ``[num_queries, num_keys]``, True where a query may look; None: query i sees keys 0 … i.
+
+    Returns:
+        ``[num_queries, num_heads * head_dim]``.
+    """
+    num_queries, _, group_size, _ = q.shape
+    # KV heads stand where the batch stands; expanding over the group copies nothing
+    q = q.permute(1, 2, 0, 3)
+    k = k.transpose(0, 1)[:, None].expand(-1, group_size, -1, -1)
+    v = v.transpose(0, 1)[:, None].expand(-1, group_size, -1, -1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+    return out.permute(2, 0, 1, 3).reshape(num_queries, -1)
+
+
+def _rectangle(tables: list[Sequence[int]], device: torch.device) -> Tensor:
+    width = max(len(table) for table in tables)
+    return torch.tensor([[*table, *[0] * (width - len(table))] for table in tables], device=device)

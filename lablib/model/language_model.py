@@ -1,0 +1,93 @@
+"""A model with its tokenizer and its KV cache: what labs and executors hold in their hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lablib.model.attention import AttentionBackend, CausalAttention
+from lablib.model.batch import ForwardBatch
+from lablib.model.config import ModelConfig
+from lablib.model.decoder import Decoder, Weights
+
+
+class LanguageModel:
+    """A decoder-only language model.
+
+    Args:
+        config: its shape.
+        weights: gives a tensor by its name in the checkpoint.
+        backend: attends, and owns the KV cache.
+        make_tokenizer: called once, when the tokenizer is first needed; loading one takes longer than loading a model.
+    """
+
+    def __init__(
+        self, config: ModelConfig, weights: Weights, backend: AttentionBackend, make_tokenizer: Callable[[], Any]
+    ) -> None:
+        self.config = config
+        self.backend = backend
+        self.decoder = Decoder(config, weights)
+        self._make_tokenizer = make_tokenizer
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.decoder.embedding.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.decoder.embedding.device
+
+    def allocate_cache(self, num_blocks: int, block_size: int) -> None:
+        """Makes (or replaces) the KV cache: ``num_blocks`` blocks of ``block_size`` tokens.
+
+        Raises:
+            ValueError: fewer than one block, or fewer than one token in it.
+        """
+        if num_blocks < 1 or block_size < 1:
+            raise ValueError(f"a KV cache needs at least 1 block of 1 token, got {num_blocks} blocks of {block_size}")
+        self.backend.allocate(self.config, num_blocks, block_size, self.dtype, self.device)
+
+    @torch.inference_mode()
+    def forward(self, batch: ForwardBatch) -> Tensor:
+        """Computes one step, writing its K and V; returns logits ``[num_logits, vocab_size]``, float32 (or float64)."""
+        return _at_least_float32(self.decoder.forward(batch, self.backend))
+
+    @torch.inference_mode()
+    def forward_full(self, token_ids: Sequence[int] | Tensor) -> Tensor:
+        """Computes one sequence from its first token without a KV cache; returns logits ``[T, vocab_size]``."""
+        tokens = torch.as_tensor(token_ids, dtype=torch.int64, device=self.device)
+        rows = torch.arange(len(tokens), device=self.device)
+        batch = ForwardBatch(tokens, rows, rows, [len(tokens)], [len(tokens)], [()], logit_rows=rows)
+        return _at_least_float32(self.decoder.forward(batch, CausalAttention()))
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The checkpoint's own tokenizer, with the interface of ``transformers``."""
+        return self._make_tokenizer()
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text`` as it stands, without chat markup."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def encode_chat(self, messages: str | Sequence[Mapping[str, str]]) -> list[int]:
+        """Token ids of a conversation in the model's chat template, up to where the assistant begins to speak.
+
+        Args:
+            messages: ``{"role": …, "content": …}`` in order, or one user message as a string.
+        """
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        return list(self.tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, return_dict=False))
+
+    def decode(self, token_ids: Iterable[int]) -> str:
+        """Text of ``token_ids``; chat markup and other special tokens are left out."""
+        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+
+def _at_least_float32(logits: Tensor) -> Tensor:
+    # also the faster way: argmax over 49k bf16 logits is slower than converting them first
+    return logits if logits.dtype is torch.float64 else logits.float()

@@ -1,0 +1,101 @@
+"""What a step costs on paper: bytes moved, operations done, and which of the two a machine runs out of first.
+
+Source of the picture: Williams, Waterman, Patterson, "Roofline" (CACM 2009).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine can do at best.
+
+    Args:
+        name: for titles.
+        flops: floating-point operations a second of its matrix units, in the dtype that the model computes in.
+        bandwidth: bytes a second that it reads from memory.
+        source: where the two numbers come from.
+    """
+
+    name: str
+    flops: float
+    bandwidth: float
+    source: str
+
+    @property
+    def balance(self) -> float:
+        """Operations the machine can do for each byte it reads: steps below this intensity wait for memory."""
+        return self.flops / self.bandwidth
+
+    def attainable(self, intensity: float) -> float:
+        """Most operations a second for a step of this intensity (operations per byte): the roofline."""
+        return min(self.flops, intensity * self.bandwidth)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """What a model costs: its weights, and the numbers behind its KV cache.
+
+    Args:
+        name: for titles.
+        num_weights: parameters, embedding included.
+        num_layers: decoder layers.
+        num_kv_heads: key/value heads.
+        head_dim: elements of one key or value.
+    """
+
+    name: str
+    num_weights: int
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+
+
+# Shapes from the models' published config.json files.
+MODELS = {
+    shape.name: shape
+    for shape in (
+        ModelShape("SmolLM2-135M", 134_515_008, num_layers=30, num_kv_heads=3, head_dim=64),
+        ModelShape("Qwen2.5-0.5B", 494_032_768, num_layers=24, num_kv_heads=2, head_dim=64),
+        ModelShape("Llama-3-8B", 8_030_261_248, num_layers=32, num_kv_heads=8, head_dim=128),
+        ModelShape("Llama-3-70B", 70_553_706_496, num_layers=80, num_kv_heads=8, head_dim=128),
+    )
+}
+
+# Dense bf16 or fp16 peaks and memory bandwidths of NVIDIA's data sheets.
+T4 = Machine("T4", flops=65e12, bandwidth=320e9, source="NVIDIA T4 data sheet, fp16")
+A100 = Machine("A100", flops=312e12, bandwidth=2039e9, source="NVIDIA A100 80 GB SXM data sheet, bf16 dense")
+H100 = Machine("H100", flops=989e12, bandwidth=3350e9, source="NVIDIA H100 SXM data sheet, bf16 dense")
+MACHINES = {machine.name: machine for machine in (T4, A100, H100)}
+
+
+def kv_bytes_per_token(num_layers: int, num_kv_heads: int, head_dim: int, bytes_per_element: int) -> int:
+    """Bytes of KV cache that one token occupies: one key and one value a layer and KV head.
+
+    Args:
+        num_layers: decoder layers.
+        num_kv_heads: key/value heads, fewer than query heads under grouped-query attention.
+        head_dim: elements of one key or value.
+        bytes_per_element: 2 for bf16 and fp16, 4 for float32.
+    """
+    return 2 * num_layers * num_kv_heads * head_dim * bytes_per_element
+
+
+def step_intensity(num_weights: int, num_tokens: int, kv_bytes_read: int, bytes_per_weight: int) -> float:
+    """Arithmetic intensity of one step: floating-point operations for each byte read from memory.
+
+    A token is multiplied with every weight once: one multiplication and one addition each. The weights are read once
+    a step, however many tokens share them; the K/V of every earlier token are read for each request. (The attention's
+    own operations are left out: a few percent at contexts of some hundred tokens.)
+
+    Args:
+        num_weights: weights that take part in matrix products.
+        num_tokens: tokens computed in the step: the batch size in decode, the prompt's length in prefill.
+        kv_bytes_read: bytes of K/V that the step reads.
+        bytes_per_weight: 2 for bf16 and fp16, 4 for float32.
+    """
+    operations = 2 * num_weights * num_tokens
+    bytes_read = num_weights * bytes_per_weight + kv_bytes_read
+    return operations / bytes_read

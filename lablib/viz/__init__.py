@@ -1,0 +1,5 @@
+"""Pictures of traces."""
+
+from lablib.viz.player import StepPlayer
+
+__all__ = ["StepPlayer"]

@@ -1,0 +1,85 @@
+"""Greedy text does not depend on how requests are batched."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lablib.engine import Engine
+from lablib.executor.model import ModelExecutor
+from lablib.model import LanguageModel, load_model, toy_model
+from lablib.request import Request, SamplingParams
+from lablib.scheduler import StaticBatching
+
+PROMPTS = Path(__file__).parent / "data" / "prompts.json"
+
+
+@cache
+def toy() -> LanguageModel:
+    return toy_model(seed=0, dtype=torch.float64)
+
+
+@cache
+def alone(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
+    """The greedy continuation, computed without any KV cache."""
+    tokens = list(prompt)
+    for _ in range(max_tokens):
+        tokens.append(int(toy().forward_full(torch.tensor(tokens))[-1].argmax()))
+    return tokens[len(prompt) :]
+
+
+def random_prompt(length: int, seed: int) -> tuple[int, ...]:
+    rng = random.Random(seed)
+    return tuple(rng.randrange(toy().config.vocab_size) for _ in range(length))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    shapes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 5)), min_size=1, max_size=9),
+    batch_size=st.integers(1, 6),
+    stream=st.booleans(),
+)
+def test_static_batching_of_any_size_and_mix_gives_the_tokens_of_each_request_alone(
+    shapes: list[tuple[int, int, int]], batch_size: int, stream: bool
+) -> None:
+    requests = [
+        Request(f"r{i}", random_prompt(prompt, seed), SamplingParams(max_tokens=output, ignore_eos=True))
+        for i, (prompt, output, seed) in enumerate(shapes)
+    ]
+    Engine(StaticBatching(batch_size, 32, stream), ModelExecutor(toy(), batch_size, 32)).run(requests)
+    for each in requests:
+        assert each.output_token_ids == alone(tuple(each.prompt_token_ids), each.max_tokens)
+
+
+@settings(max_examples=15, deadline=None)
+@given(batch_size=st.integers(1, 5), seed=st.integers(0, 50), temperature=st.sampled_from([0.5, 1.0, 2.0]))
+def test_a_sampled_answer_depends_on_its_seed_and_not_on_its_neighbours(
+    batch_size: int, seed: int, temperature: float
+) -> None:
+    sampling = SamplingParams(max_tokens=8, temperature=temperature, top_k=40, seed=seed, ignore_eos=True)
+    prompts = [random_prompt(length, length) for length in (5, 3, 9, 1, 6)]
+    batched = Engine(StaticBatching(batch_size, 32), ModelExecutor(toy(), batch_size, 32)).generate(prompts, sampling)
+    for prompt, answer in zip(prompts, batched, strict=True):
+        (solo,) = Engine(StaticBatching(1, 32), ModelExecutor(toy(), 1, 32)).generate([prompt], sampling)
+        assert answer.token_ids == solo.token_ids
+
+
+@pytest.mark.model
+def test_the_default_model_gives_the_same_tokens_in_every_batch() -> None:
+    model = load_model(dtype=torch.float32)
+    prompts = [model.encode_chat(text) for text in json.loads(PROMPTS.read_text(encoding="utf-8"))[:10]]
+    max_model_len = max(map(len, prompts)) + 24
+    sampling = SamplingParams(max_tokens=24, ignore_eos=True)
+    texts = []
+    for batch_size in (1, 4, 10):
+        executor = ModelExecutor(model, batch_size, max_model_len)
+        answers = Engine(StaticBatching(batch_size, max_model_len), executor).generate(prompts, sampling)
+        texts.append([answer.token_ids for answer in answers])
+    assert texts[0] == texts[1] == texts[2]
