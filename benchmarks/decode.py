@@ -104,7 +104,7 @@ def prepare_transformers(name: str | None, dtype: torch.dtype, prompts: torch.Te
     """The same, with the cache that transformers' own ``generate`` uses; a turn starts from a copy of the prompts'."""
     from transformers import AutoModelForCausalLM, DynamicCache
 
-    model: Any = AutoModelForCausalLM.from_pretrained(resolve(name), dtype=dtype, attn_implementation="sdpa").eval()
+    model: Any = AutoModelForCausalLM.from_pretrained(resolve(name), dtype=dtype, attn_implementation="sdpa")
     filled = DynamicCache(config=model.config)
     with torch.inference_mode():
         model(prompts[:, :-1], past_key_values=filled, use_cache=True)

@@ -89,7 +89,8 @@ def ready(number: str) -> str:
     machine = inspect()
     lab = next(lab for lab in LABS if lab.number == number)
     found = dict(machine.lines)
-    return f"Lab {number}: {verdict(lab, machine)} · Python {platform.python_version()}, torch {found['torch']}, {found['CPU']}"
+    software = f"Python {platform.python_version()}, torch {found['torch']}"
+    return f"Lab {number}: {verdict(lab, machine)} · {software} · {found['CPU']}"
 
 
 def main() -> int:

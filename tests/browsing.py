@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nbformat
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 TOKEN = "for-tests-only"
 PATIENCE_MS = 60_000
+OURS = re.compile(r"(file|data|blob|about):|\w+://127\.0\.0\.1[:/]")
 
 
 @dataclass(slots=True)
@@ -24,7 +26,19 @@ class Watched:
     @property
     def external(self) -> list[str]:
         """Requests that would leave this machine."""
-        return [url for url in self.requests if not re.match(r"(file|data|blob|about):|\w+://(localhost|127\.0\.0\.1)[:/]", url)]
+        return [url for url in self.requests if not OURS.match(url)]
+
+
+def watch(browser: Browser, url: str, width: int = 1280, **options: Any) -> Watched:
+    """Open a page in a fresh context, and note its errors and requests."""
+    page = browser.new_context(viewport={"width": width, "height": 1000}, **options).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    watched = Watched(page)
+    page.on("pageerror", lambda error: watched.errors.append(str(error)))
+    page.on("console", lambda message: watched.errors.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: watched.requests.append(request.url))
+    page.goto(url)
+    return watched
 
 
 @dataclass(slots=True)
@@ -45,9 +59,17 @@ class Lab:
         return f"{self.url}/lab/tree/{name}?token={TOKEN}&reset"
 
 
+def wait_for_kernel(page: Page) -> None:
+    """Wait until the notebook on screen has a kernel that has nothing to do."""
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached")
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
+
+
 def run_all(page: Page) -> None:
     """Run all cells of the notebook on screen, and wait until the kernel has done so."""
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-    page.get_by_text("Python 3 (ipykernel) | Idle").or_(page.locator('[data-status="idle"]')).first.wait_for()
+    wait_for_kernel(page)
     page.locator(".lm-MenuBar-itemLabel", has_text=re.compile("^Run$")).click()
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
+    page.locator(".jp-CodeCell .jp-InputPrompt", has_text=re.compile(r"\[\d+\]")).last.wait_for()
+    wait_for_kernel(page)

@@ -34,7 +34,7 @@ def flat_batch(pieces: Sequence[Piece], num_blocks: int, block_size: int, every_
         first, length = len(tokens), len(piece.token_ids)
         places = range(piece.start, piece.start + length)
         tokens += [*piece.token_ids, *[0] * piece.num_padding]
-        positions += [*places, *[piece.start + length] * piece.num_padding]
+        positions += [*places, *[piece.start + length - 1] * piece.num_padding]
         slots += [piece.table[p // block_size] * block_size + p % block_size for p in places]
         slots += [num_blocks * block_size] * piece.num_padding
         real = range(first, first + length)

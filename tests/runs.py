@@ -21,6 +21,10 @@ def mixed_requests(count: int, seed: int = 0, max_prompt: int = 30, max_output: 
     return [request(f"r{i}", rng.randint(1, max_prompt), rng.randint(1, max_output)) for i in range(count)]
 
 
+class DeviceLostError(RuntimeError):
+    """What an executor raises in tests."""
+
+
 class CountingExecutor:
     """Answers every sample with the position it was sampled at, so that a lost or doubled token shows."""
 
@@ -36,6 +40,6 @@ class CountingExecutor:
     def execute(self, plan: StepPlan) -> StepResult:
         self.num_calls += 1
         if self.num_calls - 1 in self.fail_at:
-            raise RuntimeError("the device is gone")
+            raise DeviceLostError("the device is gone")
         self.plans.append(plan)
         return StepResult(tuple((chunk.end,) if chunk.sample else () for chunk in plan.chunks), 0.01)

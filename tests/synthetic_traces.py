@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from lablib.recorder import TraceRecorder
@@ -11,7 +12,7 @@ from lablib.request import FinishReason, Request, RequestOutput, SamplingParams
 from lablib.step import Chunk, StepPlan, StepResult
 from lablib.trace import Trace
 
-WORDS = "The cache keeps what the model has read , so each new word costs one row and not the whole page again .".split()
+WORDS = ("The", "cache", "keeps", "what", "has", "been", "read", "so", "a", "new", "word", "costs", "one", "row", ".")
 
 
 @dataclass(slots=True)
@@ -65,7 +66,8 @@ class Simulation:
             self.recorder.record_plan(plan)
             work = sum(len(chunk.token_ids) + chunk.num_padding for chunk in chunks)
             end = self.now + 0.008 + 0.00006 * work
-            self.recorder.record_step(plan, StepResult(tuple((1,) * chunk.sample for chunk in chunks), end), self.now, end)
+            result = StepResult(tuple((1,) * chunk.sample for chunk in chunks), end - self.now)
+            self.recorder.record_step(plan, result, self.now, end)
             self.now = end
             self.recorder.record_outputs(self.update(chunks))
         if self.text:
@@ -110,7 +112,8 @@ class Continuous(Simulation):
 
     def __init__(self, jobs: list[Job], *, slots: int, budget: int, blocks: int, block_size: int, **more: Any) -> None:
         meta = {
-            "scheduler": "ContinuousBatching", "pieces": {"schedule": "yours", "kv manager": "yours", "mix": "reference"},
+            "scheduler": "ContinuousBatching",
+            "pieces": {"schedule": "yours", "kv manager": "yours", "mix": "reference"},
             "max_num_seqs": slots, "max_num_batched_tokens": budget, "block_size": block_size, "num_blocks": blocks,
             "max_model_len": 4096,
         }  # fmt: skip
@@ -185,7 +188,8 @@ class Static(Simulation):
 
     def __init__(self, jobs: list[Job], *, slots: int, max_model_len: int = 256, **more: Any) -> None:
         meta = {
-            "scheduler": "StaticBatching", "pieces": {"schedule": "yours", "pad_batch": "yours", "kv manager": "reference"},
+            "scheduler": "StaticBatching",
+            "pieces": {"schedule": "yours", "pad_batch": "yours", "kv manager": "reference"},
             "max_num_seqs": slots, "block_size": max_model_len, "num_blocks": slots, "max_model_len": max_model_len,
             "max_num_batched_tokens": None,
         }  # fmt: skip
@@ -223,7 +227,8 @@ class Static(Simulation):
         done, self.running = self.running, []
         for job in done:
             self.take(job)
-        return [RequestOutput(j.request.request_id, tuple(j.request.output_token_ids), FinishReason.LENGTH) for j in done]
+        requests = [job.request for job in done]
+        return [RequestOutput(r.request_id, tuple(r.output_token_ids), FinishReason.LENGTH) for r in requests]
 
 
 def continuous_trace(count: int = 24, *, slots: int = 8, budget: int = 64, blocks: int = 96, block_size: int = 16,
@@ -238,6 +243,7 @@ def static_trace(count: int = 22, *, slots: int = 8, seed: int = 1, prompt: tupl
     return Static(make_jobs(count, seed=seed, prompt=prompt, output=output, gap=gap), slots=slots, **more).run()
 
 
+@cache
 def huge_trace(steps: int = 2000) -> Trace:
     """2,000 steps, 64 slots, 4,096 blocks."""
     return continuous_trace(400, slots=64, budget=2048, blocks=4096, block_size=16, prompt=(50, 1100),

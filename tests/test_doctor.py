@@ -51,7 +51,7 @@ def test_a_damaged_model_is_a_blocker(tmp_path: Path, monkeypatch: pytest.Monkey
 
     (tmp_path / DEFAULT.name).mkdir()
     monkeypatch.setenv("LABLIB_CACHE", str(tmp_path))
-    assert "damaged" in dict(doctor.inspect().lines)["Model"]
+    assert "is damaged" in dict(doctor.inspect().lines)["Model"]
 
 
 def test_a_probe_that_fails_becomes_a_line_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

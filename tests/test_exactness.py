@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
+from forward_batches import PROMPTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,9 +15,7 @@ from lablib.engine import Engine
 from lablib.executor.model import ModelExecutor
 from lablib.model import LanguageModel, load_model, toy_model
 from lablib.request import Request, SamplingParams
-from lablib.scheduler import StaticBatching
-
-PROMPTS = Path(__file__).parent / "data" / "prompts.json"
+from lablib.scheduler import ContinuousBatching, DynamicBatching, StaticBatching
 
 
 @cache
@@ -43,17 +40,24 @@ def random_prompt(length: int, seed: int) -> tuple[int, ...]:
 @settings(max_examples=25, deadline=None)
 @given(
     shapes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 5)), min_size=1, max_size=9),
-    batch_size=st.integers(1, 6),
-    stream=st.booleans(),
+    slots=st.integers(1, 6),
+    kind=st.sampled_from(["static", "dynamic", "continuous", "small blocks"]),
 )
-def test_static_batching_of_any_size_and_mix_gives_the_tokens_of_each_request_alone(
-    shapes: list[tuple[int, int, int]], batch_size: int, stream: bool
+def test_any_scheduler_size_and_mix_gives_the_tokens_of_each_request_alone(
+    shapes: list[tuple[int, int, int]], slots: int, kind: str
 ) -> None:
     requests = [
         Request(f"r{i}", random_prompt(prompt, seed), SamplingParams(max_tokens=output, ignore_eos=True))
         for i, (prompt, output, seed) in enumerate(shapes)
     ]
-    Engine(StaticBatching(batch_size, 32, stream), ModelExecutor(toy(), batch_size, 32)).run(requests)
+    scheduler = {
+        "static": lambda: StaticBatching(slots, 32),
+        "dynamic": lambda: DynamicBatching(slots, 32, max_wait=0.01),
+        "continuous": lambda: ContinuousBatching(slots, 32, max_num_batched_tokens=24),
+        "small blocks": lambda: ContinuousBatching(slots, 32, block_size=7, num_blocks=12),
+    }[kind]()
+    kv = scheduler.kv
+    Engine(scheduler, ModelExecutor(toy(), kv.pool.num_blocks, kv.block_size)).run(requests)
     for each in requests:
         assert each.output_token_ids == alone(tuple(each.prompt_token_ids), each.max_tokens)
 
@@ -74,7 +78,7 @@ def test_a_sampled_answer_depends_on_its_seed_and_not_on_its_neighbours(
 @pytest.mark.model
 def test_the_default_model_gives_the_same_tokens_in_every_batch() -> None:
     model = load_model(dtype=torch.float32)
-    prompts = [model.encode_chat(text) for text in json.loads(PROMPTS.read_text(encoding="utf-8"))[:10]]
+    prompts = [model.encode(prompt["text"]) for prompt in PROMPTS[:10]]
     max_model_len = max(map(len, prompts)) + 24
     sampling = SamplingParams(max_tokens=24, ignore_eos=True)
     texts = []

@@ -25,7 +25,7 @@ def three_requests(stream: bool = False) -> Trace:
 
 def test_positions_are_split_into_useful_padding_straggler_and_idle() -> None:
     split = metrics.waste(three_requests())
-    # useful: prompts 2 + 5 + 3, decodes 0 + 3 + 1; padding 3 beside b's prompt; a is done for 3 steps; c is alone for 2.
+    # useful: prompts 2 + 5 + 3, decodes 0 + 3 + 1; padding 3 beside b's prompt; a is done for 3 steps; c alone for 2.
     assert split == metrics.Waste(useful=14, padding=3, straggler=3, idle=2)
     assert split.computed == 20
     assert split.useful_share == 0.7

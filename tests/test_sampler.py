@@ -1,4 +1,4 @@
-"""A sampled token depends on its logits, its seed and its output index alone, and follows the distribution asked for."""
+"""A sampled token depends on its logits, seed and output index alone, and follows the distribution asked for."""
 
 from __future__ import annotations
 
@@ -110,18 +110,13 @@ def test_a_token_is_the_same_again_and_another_for_another_seed_or_index() -> No
 
 
 def test_random_numbers_are_known_so_that_texts_survive_a_new_version() -> None:
-    assert [round(uniform(0, 0), 12), round(uniform(0, 1), 12), round(uniform(2**40, 3), 12)] == KNOWN
+    assert [round(uniform(0, 0), 12), round(uniform(0, 1), 12), round(uniform(2**40, 3), 12)] == [
+        0.011546754286,
+        0.502379604274,
+        0.619922738804,
+    ]
     assert 0.48 < np.mean([uniform(3, i) for i in range(5_000)]) < 0.52
 
-
-KNOWN: list[float] = []
-
-
-def test_seeds_may_come_beside_the_parameters() -> None:
-    flat = torch.zeros(3, 1_000)
-    unseeded = [SamplingParams(temperature=1.0)] * 3
-    seeded = [SamplingParams(temperature=1.0, seed=i) for i in range(3)]
-    assert sample(flat, unseeded, [0, 1, 2], seeds=[0, 1, 2]) == sample(flat, seeded, [0, 1, 2])
 
 
 def test_a_sampled_row_without_a_seed_is_refused() -> None:

@@ -33,7 +33,11 @@ def test_prompts_are_padded_to_the_longest() -> None:
     for name, prompt in (("a", 5), ("b", 2), ("c", 3)):
         scheduler.add(request(name, prompt, 2))
     plan = scheduler.schedule(0.0)
-    assert [(len(c.token_ids), c.num_padding, c.sample) for c in plan.chunks] == [(5, 0, True), (2, 3, True), (3, 2, True)]
+    assert [(len(c.token_ids), c.num_padding, c.sample) for c in plan.chunks] == [
+        (5, 0, True),
+        (2, 3, True),
+        (3, 2, True),
+    ]
 
 
 def test_a_row_that_is_done_computes_padding_and_keeps_its_block_to_the_batchs_end() -> None:

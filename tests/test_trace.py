@@ -6,6 +6,7 @@ import copy
 import gzip
 import json
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,7 @@ def test_the_perfetto_export_has_every_step_and_every_chunk(tmp_path: Path) -> N
     spans = [event for event in events if event["ph"] == "X"]
     assert len(spans) == trace.num_steps + len(trace.chunks()["step"])
     steps = [event for event in spans if event["tid"] == 0]
-    assert all(later["ts"] == earlier["ts"] + earlier["dur"] for earlier, later in zip(steps, steps[1:], strict=False))
+    assert all(later["ts"] == earlier["ts"] + earlier["dur"] for earlier, later in pairwise(steps))
     kinds = {event["name"].split()[-1] for event in spans if event["tid"] > 0}
     assert kinds == {"prefill", "decode", "straggler"}
     computed = sum(event["args"]["tokens"] + event["args"]["padding"] for event in events if event["ph"] == "C")

@@ -57,7 +57,7 @@ class _Comparison:
         if not _is_number(got):
             return _message(path, expected, got)
         if isinstance(expected, int) and not isinstance(got, int):
-            return f"{_at(path)}expected the whole number {expected}, got {got!r} (a {type(got).__name__})"
+            return f"{_at(path)}expected the whole number {expected}, got {got!r} (type {type(got).__name__})"
         if isinstance(expected, int) or expected == got:
             return None if expected == got else _message(path, expected, got)
         both_nan = math.isnan(expected) and math.isnan(got)
@@ -75,7 +75,7 @@ class _Comparison:
 
     def _sequences(self, expected: Any, got: Any, path: str) -> str | None:
         if not isinstance(got, list | tuple):
-            return f"{_at(path)}expected a {type(expected).__name__}, got {text_of(got)} (a {type(got).__name__})"
+            return f"{_at(path)}expected a {type(expected).__name__}, got {text_of(got)} (type {type(got).__name__})"
         for index, (left, right) in enumerate(zip(expected, got, strict=False)):
             found = self.differs(left, right, f"{path}[{index}]")
             if found:
@@ -86,7 +86,7 @@ class _Comparison:
 
     def _mappings(self, expected: Any, got: Any, path: str) -> str | None:
         if not isinstance(got, Mapping):
-            return f"{_at(path)}expected a {type(expected).__name__}, got {text_of(got)} (a {type(got).__name__})"
+            return f"{_at(path)}expected a {type(expected).__name__}, got {text_of(got)} (type {type(got).__name__})"
         for key, value in expected.items():
             if key not in got:
                 return f"{_at(path)}the key {key!r} is missing"

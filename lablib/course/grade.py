@@ -165,7 +165,7 @@ def _call(exercise: Exercise, case: Case, answer: Any, namespace: dict[str, Any]
         with contextlib.redirect_stdout(printed), limits(namespace, exercise.max_steps, exercise.seconds):
             value = case.run(answer, *arguments) if case.run else answer(*arguments)
             return Result(value, None, printed.getvalue())
-    except (Exception, TooLong) as error:  # whatever a learner's code may do
+    except (Exception, SystemExit, TooLong) as error:  # whatever a learner's code may do
         return Result(None, error, printed.getvalue())
 
 

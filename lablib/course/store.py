@@ -54,6 +54,8 @@ def folder() -> Path | None:
         return Path(named).expanduser().resolve()
     here = Path.cwd()
     for place in (here / "work", here, *here.parents):
+        if place.name == "labs":
+            return None
         if place.name == "work" and (place.parent / "labs").is_dir() and place.is_dir():
             return place / "mine"
     return None

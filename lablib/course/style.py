@@ -19,6 +19,7 @@ _SHEET = """
 .lab-card.lab-card .lab-heading { margin-top: 10px; font-weight: 600; }
 .lab-card.lab-card .lab-note { margin-top: 6px; }
 .lab-card.lab-card ul, .lab-card.lab-card ol { list-style: none; margin: 4px 0 0; padding: 0; }
+.lab-card.lab-card td ul { margin: 0; }
 .lab-card.lab-card li { margin: 0; padding: 0; }
 .lab-card.lab-card .lab-mark { display: inline-block; width: 1.5em; font-weight: 700; }
 .lab-card.lab-card code {
@@ -29,13 +30,12 @@ _SHEET = """
   display: grid; grid-template-columns: max-content 1fr; gap: 3px 14px; margin: 5px 0 0; padding: 0;
 }
 .lab-card.lab-card dt {
-  margin: 0; padding: 3px 0 0; font-weight: 400; color: var(--jp-ui-font-color2, inherit); float: none;
+  margin: 0; padding: 0; font-weight: 400; white-space: nowrap; color: var(--jp-ui-font-color2, inherit); float: none;
 }
 .lab-card.lab-card dd { margin: 0; padding: 0; min-width: 0; float: none; width: auto; }
 .lab-card.lab-card pre {
-  margin: 0; padding: 3px 8px; border: 0; border-radius: 2px; white-space: pre-wrap; overflow-wrap: anywhere;
-  font: 12px/1.5 var(--jp-code-font-family, monospace);
-  color: var(--jp-ui-font-color1, inherit); background: var(--jp-layout-color2, rgba(128, 128, 128, 0.12));
+  margin: 0; padding: 0; border: 0; white-space: pre-wrap; overflow-wrap: anywhere; background: none;
+  font: 12px/20px var(--jp-code-font-family, monospace); color: var(--jp-ui-font-color1, inherit);
 }
 .lab-card.lab-card table { border-collapse: collapse; margin: 6px 0 2px; font-size: 13px; border: 0; }
 .lab-card.lab-card :is(th, td) {
@@ -47,7 +47,7 @@ _SHEET = """
 .lab-card.lab-card tbody :is(th, td) { border-top: 1px solid var(--jp-border-color2, rgba(128, 128, 128, 0.35)); }
 .lab-card.lab-card tbody th { font-weight: 600; }
 .lab-card .lab-option.lab-option {
-  display: block; align-self: flex-start; max-width: 100%; margin: 2px 0; padding: 4px 12px; border-radius: 3px;
+  display: block; align-self: flex-start; max-width: 100%; margin: 2px; padding: 4px 12px; border-radius: 3px;
   white-space: normal; text-align: left; line-height: 1.5; font-size: 13px;
 }
 .lab-card .lab-feedback { padding-left: 12px !important; border-left: 3px solid #d55e00; }

@@ -10,7 +10,7 @@ from lablib.course.checking import CheckFailed
 from lablib.course.compare import difference, text_of
 from lablib.course.mode import Mode, mode
 from lablib.course.pieces import NotFinished
-from lablib.course.spec import Watch
+from lablib.course.spec import Watch, WrongValue
 
 
 def answer(key: str, value: Any, *context: Any) -> None:
@@ -46,10 +46,18 @@ def answer(key: str, value: Any, *context: Any) -> None:
 
 def _feedback(watch: Watch, value: Any, context: tuple[Any, ...]) -> str:
     for wrong in watch.wrong:
-        fits = wrong.value(value, *context) if callable(wrong.value) else difference(wrong.value, value) is None
-        if fits:
+        if _fits(wrong, value, context):
             return wrong.says
     return "Not this one. Go through the run again, step by step."
+
+
+def _fits(wrong: WrongValue, value: Any, context: tuple[Any, ...]) -> bool:
+    if not callable(wrong.value):
+        return difference(wrong.value, value) is None
+    try:
+        return bool(wrong.value(value, *context))
+    except Exception:  # an answer of a kind that nobody thought of
+        return False
 
 
 def _mark_watched(progress: store.Progress, key: str) -> None:

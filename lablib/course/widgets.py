@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,8 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 class _Manners(anywidget.AnyWidget):
     """Two attributes that ipywidgets can't set on a form: notebook shortcuts off, feedback read out by screen readers.
 
-    Without the first, pressing `d` twice on a focused button deletes the notebook's cell.
+    Without the first, pressing `x` on a focused button cuts the notebook's cell. It must stand on the button itself:
+    JupyterLab's shortcuts match `:focus`, and the search for the attribute ends at the first match.
     """
 
     _esm = """
@@ -31,7 +33,7 @@ class _Manners(anywidget.AnyWidget):
       const set = () => {
         const form = el.closest(".lab-card");
         if (!form) { if (tries++ < 300) requestAnimationFrame(set); return; }
-        form.dataset.lmSuppressShortcuts = "true";
+        form.querySelectorAll("button, input").forEach((each) => (each.dataset.lmSuppressShortcuts = "true"));
         form.querySelectorAll(".lab-live").forEach((each) => each.setAttribute("aria-live", "polite"));
       };
       set();
@@ -55,6 +57,7 @@ def prediction_form(
     """
     question = ipywidgets.HTML(styled(f'<p class="lab-title">{inline(asked.question)}</p>'))
     number = ipywidgets.Text(description="Your guess", placeholder="a number", layout={"width": "220px"})
+    number.style.description_width = "initial"
     unit = ipywidgets.HTML(html.escape(asked.unit))
     send = ipywidgets.Button(description="Guess", button_style="primary", layout={"width": "80px"})
     skip = ipywidgets.Button(description="Skip", layout={"width": "80px"})
@@ -104,9 +107,10 @@ def parse_number(text: str) -> float | None:
     """The number in a text, with a comma or a point for the decimals and any unit behind it; None if there is none."""
     words = text.strip().replace(",", ".").rstrip("×x% ").split()
     try:
-        return float(words[0]) if words else None
+        number = float(words[0]) if words else math.nan
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _question(index: int, question: Question, right: Callable[[], None]) -> Any:

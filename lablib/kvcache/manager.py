@@ -7,7 +7,7 @@ from lablib.kvcache.pool import BlockPool
 BlockChange = tuple[str, str, tuple[int, ...]]  # "allocated" or "freed", request id, block ids
 
 
-class OutOfBlocks(RuntimeError):
+class OutOfBlocks(RuntimeError):  # noqa: N818 - what it says is the field's own word
     """A request needs more blocks than are free."""
 
 

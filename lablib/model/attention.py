@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -43,17 +42,12 @@ class AttentionBackend(Protocol):
 
 @dataclass(slots=True)
 class _Decodes:
-    """Sequences with one query each: all of them go into one padded attention call.
+    """Sequences with one query each: all of them go into one padded attention call."""
 
-    ``rows`` are their places in the flat batch, None when they are the whole batch in order. Their keys are either a
-    window of the cache, blocks ``first … first + n`` up to offset ``length``, or gathered row by row.
-    """
-
-    rows: Tensor | None
-    mask: Tensor | None  # [n, 1, num_queries_per_kv, length], -inf where a row's context has ended
-    length: int
-    first_block: int | None
-    gather: Tensor | None  # [n * length] cache rows
+    rows: Tensor | None  # [n] their places in the flat batch; None: they are the whole batch, in order
+    keys: Tensor  # [n * length] the cache rows of each sequence's keys
+    length: int  # of the longest context
+    mask: Tensor | None  # [n, 1, group_size, length], -inf where a sequence's context has ended
 
 
 @dataclass(slots=True)
@@ -62,29 +56,33 @@ class _Chunk:
 
     start: int
     end: int
-    mask: Tensor | None  # [num_queries, context_len]; None: a prompt from its first token, which needs no cache
-    gather: Tensor | None  # [context_len] cache rows
+    keys: Tensor | None  # [context_len] cache rows; None: a prompt from its first token, which needs no cache
+    mask: Tensor | None  # bool [num_queries, context_len]; None: query i sees keys 0 … i
 
 
 class TorchAttention:
     """Paged attention in plain PyTorch, on every device.
 
     The cache of a layer is ``[num_blocks * block_size + 1, 2, num_kv_heads, head_dim]``: token after token, K beside V,
-    so that one block of ``max_model_len`` is a plain tensor, and a row of any block can be gathered. (vLLM's
-    FlashAttention layout is the same but for the place of the 2.) Rows that a sequence does not own are never read;
-    rows past its end within its own blocks may be, with weight zero.
+    so that a block of any size is a plain slice and one gather fetches both. (vLLM's FlashAttention layout is the same
+    but for the place of the 2.) Only rows that a sequence has written are ever read for it.
+
+    Keys are gathered even where all blocks are giant ones that could be read in place: the copy takes a tenth of
+    attention's time, and packed keys save more than that (batch 32, context 128, two cores: 33.0 against 35.7 ms a
+    step).
     """
 
     def __init__(self) -> None:
         self.cache = torch.empty(0)
         self.block_size = 0
+        self.group_size = 1
         self._decodes: _Decodes | None = None
         self._chunks: list[_Chunk] = []
 
     def allocate(
         self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        """See ``AttentionBackend``. Zeros, because a masked key counts 0 times its value, and 0 · NaN is NaN."""
+        """See ``AttentionBackend``."""
         rows = num_blocks * block_size + 1
         shape = (config.num_layers, rows, 2, config.num_kv_heads, config.head_dim)
         self.cache = torch.zeros(shape, dtype=dtype, device=device)
@@ -109,42 +107,36 @@ class TorchAttention:
         self._decodes = self._prepare_decodes(batch, decodes, rows) if decodes else None
 
     def _prepare_decodes(self, batch: ForwardBatch, sequences: list[int], rows: list[int]) -> _Decodes:
-        lengths = [batch.context_lens[i] for i in sequences]
-        tables = [batch.block_tables[i] for i in sequences]
-        length = max(lengths)
         device = batch.positions.device
+        lengths = [batch.context_lens[i] for i in sequences]
+        length = max(lengths)
         ends = torch.tensor(lengths, device=device)[:, None]
-        keys = torch.arange(length, device=device)
+        positions = torch.arange(length, device=device)
         mask = None
         if min(lengths) < length:
             mask = torch.zeros(len(lengths), length, dtype=self.cache.dtype, device=device)
-            mask = mask.masked_fill_(keys >= ends, -torch.inf)[:, None, None].expand(-1, 1, self.group_size, -1)
-        decodes = _Decodes(None, mask, length, None, None)
-        if self._chunks:
-            decodes.rows = torch.tensor(rows, device=device)
-        if length <= self.block_size and all(b[0] == a[0] + 1 for a, b in pairwise(tables)):
-            decodes.first_block = tables[0][0]
-        else:
-            # a key past the end of its row is masked; it reads the row's own last key, never somebody else's
-            keys = torch.minimum(keys, ends - 1)
-            decodes.gather = self._cache_rows(_rectangle(tables, device), keys).flatten()
-        return decodes
+            mask = mask.masked_fill_(positions >= ends, -torch.inf)[:, None, None].expand(-1, 1, self.group_size, -1)
+        # past a sequence's end its own last key is read again, and masked: somebody else's NaN times zero would be NaN
+        tables = _rectangle([batch.block_tables[i] for i in sequences], device)
+        keys = self._cache_rows(tables, torch.minimum(positions, ends - 1)).flatten()
+        return _Decodes(torch.tensor(rows, device=device) if self._chunks else None, keys, length, mask)
 
     def _prepare_chunk(self, batch: ForwardBatch, sequence: int, row: int) -> _Chunk:
         end = row + batch.query_lens[sequence]
         context_len = batch.context_lens[sequence]
         start = int(batch.positions[row])
         if start == 0:
-            return _Chunk(row, end, mask=None, gather=None)
+            return _Chunk(row, end, keys=None, mask=None)
         device = batch.positions.device
-        keys = torch.arange(context_len, device=device)
+        positions = torch.arange(context_len, device=device)
         table = torch.tensor(batch.block_tables[sequence], device=device)
-        # padding queries see what the last real one sees: any row will do, but an empty one gives NaN
-        last_key = (start + torch.arange(end - row, device=device)).clamp_(max=context_len - 1)
-        return _Chunk(row, end, mask=keys <= last_key[:, None], gather=self._cache_rows(table[None], keys[None])[0])
+        # padding queries see every key: what they see does not matter, but seeing none gives NaN
+        last_seen = start + torch.arange(end - row, device=device)
+        keys = self._cache_rows(table[None], positions[None])[0]
+        return _Chunk(row, end, keys, mask=positions <= last_seen[:, None])
 
     def _cache_rows(self, tables: Tensor, positions: Tensor) -> Tensor:
-        """Cache rows of ``positions [n, length]`` under the block tables ``[n, num_blocks]``."""
+        """Finds the cache rows of ``positions [n, length]`` through the block tables ``[n, num_blocks]``."""
         blocks = tables.gather(1, positions // self.block_size)
         return blocks * self.block_size + positions % self.block_size
 
@@ -166,24 +158,21 @@ class TorchAttention:
         return out
 
     def _attend_decodes(self, cache: Tensor, q: Tensor, decodes: _Decodes) -> Tensor:
-        """One query a sequence. The query heads that share a KV head stand where queries stand, so no K is repeated.
+        """One query a sequence. Query heads that share a KV head stand where queries stand, so no key is repeated.
+
+        That is 4.7 × (bf16) and 1.3 × (float32) as fast as ``enable_gqa`` at batch 8, context 128.
 
         q: ``[n, num_kv_heads, group_size, head_dim]``; returns ``[n, num_heads * head_dim]``.
         """
         n = q.shape[0]
-        if decodes.gather is not None:
-            kv = cache.index_select(0, decodes.gather).view(n, decodes.length, *cache.shape[1:])
-        else:
-            first = (decodes.first_block or 0) * self.block_size
-            kv = cache[first : first + n * self.block_size].view(n, self.block_size, *cache.shape[1:])
-            kv = kv[:, : decodes.length]
+        kv = cache.index_select(0, decodes.keys).view(n, decodes.length, *cache.shape[1:])
         k, v = kv.permute(2, 0, 3, 1, 4)  # [n, num_kv_heads, length, head_dim] each
         return F.scaled_dot_product_attention(q, k, v, attn_mask=decodes.mask).reshape(n, -1)
 
     def _attend_chunk(self, cache: Tensor, q: Tensor, k: Tensor, v: Tensor, chunk: _Chunk) -> Tensor:
         """Several queries of one sequence, q ``[num_queries, num_kv_heads, group_size, head_dim]``."""
-        if chunk.gather is not None:
-            k, v = cache.index_select(0, chunk.gather).unbind(1)
+        if chunk.keys is not None:
+            k, v = cache.index_select(0, chunk.keys).unbind(1)
         return causal_attention(q, k, v, chunk.mask)
 
 

@@ -21,7 +21,8 @@ class ForwardBatch:
 
     Args:
         token_ids: int64 ``[num_tokens]``.
-        positions: int64 ``[num_tokens]``, each token's place in its own sequence.
+        positions: int64 ``[num_tokens]``, each token's place in its own sequence; padding too is below
+            ``max_model_len``.
         slot_mapping: int64 ``[num_tokens]``, the row of the KV cache that each token writes: ``block_id * block_size
             + offset``; padding writes the scratch row ``num_blocks * block_size``.
         query_lens: tokens of each sequence computed in this step. Padding is included and stands last within its

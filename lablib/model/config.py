@@ -6,10 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 # architecture -> (bias on q, k and v; norm on q and k)
 SUPPORTED = {
@@ -73,18 +70,6 @@ class ModelConfig:
         attention = self.hidden_size * self.head_dim * 2 * (self.num_heads + self.num_kv_heads)
         layer = attention + 3 * self.hidden_size * self.intermediate_size
         return self.num_layers * layer + self.vocab_size * self.hidden_size
-
-    def kv_bytes_per_token(self, dtype: torch.dtype) -> int:
-        """Bytes of KV cache a token occupies: 2 (K and V) · layers · kv_heads · head_dim · bytes of ``dtype``."""
-        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * dtype.itemsize
-
-    def flops(self, num_tokens: int, context_len: int) -> int:
-        """Floating-point operations to compute ``num_tokens`` tokens that attend to ``context_len`` keys each.
-
-        Two per weight and token (multiply, add), and four per query head, channel and key: scores, weighted sum.
-        """
-        attention = 4 * self.num_layers * self.num_heads * self.head_dim * context_len
-        return num_tokens * (2 * self.num_matmul_parameters + attention)
 
 
 def read_config(directory: Path) -> ModelConfig:

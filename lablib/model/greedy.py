@@ -27,7 +27,7 @@ def greedy_decode(
         prompt_ids: token ids of the prompt.
         max_tokens: most tokens to generate.
         eos_token_ids: tokens that end the answer; the one that ends it belongs to the answer.
-        cached: ``forward`` remembers what it has computed, so each token is fed once; else everything is fed every time.
+        cached: ``forward`` remembers what it has computed, so each token is fed once; else all are fed every time.
 
     Returns:
         The generated token ids.

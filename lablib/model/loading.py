@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from lablib.model.attention import AttentionBackend, TorchAttention
-from lablib.model.checkpoint import resolve
+from lablib.model.checkpoint import DEFAULT_TITLE, resolve
 from lablib.model.config import read_config
 from lablib.model.dtype import default_dtype
 from lablib.model.language_model import LanguageModel
@@ -35,7 +36,8 @@ def load_model(
     """
     directory = resolve(name_or_path)
     device = torch.device(device)
-    config = read_config(directory)
+    title = DEFAULT_TITLE if name_or_path is None else Path(name_or_path).name
+    config = replace(read_config(directory), name=title)
     tensors = CheckpointTensors(directory, dtype or default_dtype(str(device)), device)
     return LanguageModel(config, tensors, backend or TorchAttention(), lambda: _load_tokenizer(directory))
 

@@ -26,16 +26,13 @@ class Sampling(Protocol):
     def seed(self) -> int | None: ...
 
 
-def sample(
-    logits: Tensor, params: Sequence[Sampling], output_indices: Sequence[int], seeds: Sequence[int] | None = None
-) -> list[int]:
+def sample(logits: Tensor, params: Sequence[Sampling], output_indices: Sequence[int]) -> list[int]:
     """Chooses one token for each row.
 
     Args:
         logits: ``[n, vocab_size]``, float32 or float64.
         params: how to choose, row by row; temperature 0 takes the most likely token, the first of equals.
         output_indices: index of the token in its request's output, row by row.
-        seeds: row by row, where ``params`` holds none.
 
     Raises:
         ValueError: a row is sampled, but has no seed: its text could not be repeated.
@@ -43,10 +40,9 @@ def sample(
     tokens: list[int] = logits.argmax(dim=-1).tolist()
     for row, (choice, index) in enumerate(zip(params, output_indices, strict=True)):
         if choice.temperature > 0:
-            seed = seeds[row] if seeds is not None else choice.seed
-            if seed is None:
+            if choice.seed is None:
                 raise ValueError(f"row {row} has temperature {choice.temperature} but no seed")
-            tokens[row] = _draw(logits[row].double().cpu().numpy(), choice, uniform(seed, index))
+            tokens[row] = _draw(logits[row].double().cpu().numpy(), choice, uniform(choice.seed, index))
     return tokens
 
 
@@ -69,7 +65,7 @@ def distribution(logits: Floats, temperature: float, top_k: int = 0, top_p: floa
     """
     tokens = np.arange(len(logits))
     if 0 < top_k < len(logits):
-        # sorting the whole vocabulary costs 3 ms a row, finding the k-th largest 0.3 ms
+        # sorting 49k logits takes 3.3 ms a row, finding the k-th largest 0.04 ms
         tokens = np.flatnonzero(logits >= np.partition(logits, -top_k)[-top_k])
         tokens = tokens[np.argsort(-logits[tokens], kind="stable")][:top_k]
     with np.errstate(over="ignore"):  # a tiny temperature sends all but the largest to -inf, as it should

@@ -11,7 +11,7 @@ from lablib.request import FinishReason, Request, RequestOutput, RequestStatus
 from lablib.step import Chunk, StepPlan, StepResult
 
 
-class SchedulerStuck(RuntimeError):
+class SchedulerStuck(RuntimeError):  # noqa: N818 - reads as what has happened
     """Requests wait, nothing runs, and nothing that could happen would change that."""
 
 
@@ -39,6 +39,10 @@ class Scheduler(ABC):
         self.closed = False
         self._free_slots = list(range(max_num_seqs))
         self._last_wait: tuple[str, str] = ("", "")
+
+    @property
+    def num_free_slots(self) -> int:
+        return len(self._free_slots)
 
     # What callers do
 
@@ -119,8 +123,8 @@ class Scheduler(ABC):
 
     # What a subclass builds its schedule() from
 
-    def admit(self, num_tokens: int) -> Request:
-        """Move the head of the queue to the lowest free slot, with blocks for ``num_tokens`` tokens.
+    def admit(self, num_tokens: int, request: Request | None = None) -> Request:
+        """Move a waiting request, the head of the queue by default, to a slot, with blocks for ``num_tokens`` tokens.
 
         Raises:
             IndexError: nobody waits, or no slot is free.
@@ -129,9 +133,9 @@ class Scheduler(ABC):
         if not self.waiting or not self._free_slots:
             who = "nobody waits" if not self.waiting else f"all {self.max_num_seqs} slots are taken"
             raise IndexError(f"admit() was called although {who}")
-        request = self.waiting[0]
+        request = request or self.waiting[0]
         self.kv.grow(request.request_id, num_tokens)
-        self.waiting.popleft()
+        self.waiting.remove(request)
         request.slot = heapq.heappop(self._free_slots)
         request.status = RequestStatus.RUNNING
         self.running[request.request_id] = request
@@ -154,12 +158,12 @@ class Scheduler(ABC):
             sample=num_tokens > 0 and start + num_tokens == request.num_tokens,
         )
 
-    def waits(self, reason: str) -> dict[str, str]:
-        """Why the head of the queue waits, if that is news; empty otherwise."""
-        if not self.waiting or self._last_wait == (self.waiting[0].request_id, reason):
+    def waits(self, request: Request, reason: str) -> dict[str, str]:
+        """Why the request that is next still waits, if that is news; empty otherwise."""
+        if self._last_wait == (request.request_id, reason):
             return {}
-        self._last_wait = (self.waiting[0].request_id, reason)
-        return {self.waiting[0].request_id: reason}
+        self._last_wait = (request.request_id, reason)
+        return {request.request_id: reason}
 
     # Bookkeeping
 

@@ -32,7 +32,9 @@ class RequestLevelBatching(Scheduler):
 
     def why_waiting(self) -> dict[str, str]:
         """Why the head of the queue waits, if that is news: for the plan."""
-        return self.waits("batch is running" if self.running else f"batch needs {self.batch_size}")
+        if not self.waiting:
+            return {}
+        return self.waits(self.waiting[0], "batch is running" if self.running else f"batch needs {self.batch_size}")
 
     def update(self, plan: StepPlan, result: StepResult) -> list[RequestOutput]:
         """Take in a step; when every row is done, end the batch and deliver."""

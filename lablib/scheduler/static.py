@@ -14,12 +14,15 @@ class StaticBatching(RequestLevelBatching):
     row is done. A row that is done keeps its slot and its block, and goes on computing padding.
     """
 
+    def launch_size(self, now: float) -> int:
+        """Rows of the batch that may start at ``now`` (seconds); 0: none may."""
+        if self.running or (len(self.waiting) < self.batch_size and not self.closed):
+            return 0
+        return min(self.batch_size, len(self.waiting))
+
     def schedule(self, now: float) -> StepPlan:
-        """Start a batch if none runs and one is ready; then one rectangle of positions, whatever the rows need."""
-        admitted = []
-        if not self.running and (len(self.waiting) >= self.batch_size or self.closed):
-            num_rows = min(self.batch_size, len(self.waiting))
-            admitted = [self.admit(self.max_model_len).request_id for _ in range(num_rows)]
+        """Start a batch if one may; then plan one rectangle of positions, whatever the rows need."""
+        admitted = [self.admit(self.max_model_len).request_id for _ in range(self.launch_size(now))]
         rows = list(self.running.values())
         width = max((self.num_missing(row) for row in rows), default=0)
         chunks = [self.chunk(row, self.num_missing(row), num_padding=width - self.num_missing(row)) for row in rows]

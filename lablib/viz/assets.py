@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
-ENTRY = "player.js"
+ENTRY = "widget.js"
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=async function|function|class|const)", re.MULTILINE)
 
@@ -24,6 +24,12 @@ def script() -> str:
 def style() -> str:
     """The style sheet."""
     return (STATIC / "player.css").read_text(encoding="utf-8")
+
+
+@cache
+def page() -> str:
+    """The offline page, with ``%name%`` where something is to be put in."""
+    return (STATIC / "page.html").read_text(encoding="utf-8")
 
 
 def _collect(name: str, order: dict[str, str], seen: set[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lablib.viz.figures import Picture, image_html
 
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 _numbers = itertools.count(1)
 
 
@@ -46,8 +47,9 @@ def explore(draw: Callable[..., Picture], **controls: Control) -> None:
         if control.start not in control.values:
             raise ValueError(f"control {name} begins with {control.start}, which is not among {list(control.values)}")
     picture = draw(**{name: control.start for name, control in controls.items()})
-    display(picture)
-    display(_live(draw, picture, controls))
+    display(picture)  # type: ignore[no-untyped-call]
+    live = {WIDGET_MIME: _live(draw, picture, controls)._repr_mimebundle_()[WIDGET_MIME]}
+    display(live, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _live(draw: Callable[..., Picture], picture: Picture, controls: Mapping[str, Control]) -> Any:

@@ -1,4 +1,4 @@
-"""A still picture of a run, for readers who have no kernel: slots × steps, and the KV blocks in use."""
+"""A still picture of a run, slots × steps, for readers who have no kernel."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from lablib.trace import Trace
 
 # Okabe and Ito's hues (2008), as in the player; vermillion is kept for waste.
 HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"]
-WASTE = "#d55e00"
-Boxes = npt.NDArray[np.float64]
+WASTE_LOOK: dict[str, Any] = {"facecolor": "#fdf1e8", "edgecolor": "#d55e00", "linewidth": 0.0}
+TEXTURES = {"padding": "//////", "straggler": "....."}
+MOST_LABELLED_SLOTS = 16
+Numbers = npt.NDArray[Any]
 
 
 def draw_picture(traces: Sequence[Trace], names: Sequence[str], title: str = "") -> bytes:
@@ -29,19 +31,24 @@ def draw_picture(traces: Sequence[Trace], names: Sequence[str], title: str = "")
     Returns:
         A PNG, 960 pixels wide, of few colours and therefore small.
     """
-    heights = [1.1 + 0.12 * min(16, max(4, num_slots(trace))) for trace in traces]
-    figure = Figure(figsize=(9.6, sum(heights) + 0.75), dpi=100, layout="constrained")
+    heights = [0.75 + 0.16 * min(16, max(4, num_slots(trace))) for trace in traces]
+    figure = Figure(figsize=(9.6, sum(heights) + 0.7), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    rows = figure.subplots(len(traces), 1, sharex=len(traces) > 1, squeeze=False, height_ratios=heights)
-    for axes, trace, name in zip(rows[:, 0], traces, names, strict=True):
+    rows = figure.subplots(len(traces), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, trace, name in zip(rows, traces, names, strict=True):
         draw_run(axes, trace, name, by_time=len(traces) > 1)
+    end = max([axes.get_xlim()[1] for axes in rows])
+    for axes in rows:
+        axes.set_xlim(0, end)
+    rows[-1].set_xlabel("seconds" if len(traces) > 1 else "step", fontsize=9)
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", parse_math=False)
     figure.legend(handles=legend(traces), loc="outside lower left", ncols=6, frameon=False, fontsize=8)
-    canvas.draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    image = Image.frombuffer("RGBA", canvas.get_width_height(), pixels).convert("RGB")
     buffer = io.BytesIO()
-    image = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
-    image.quantize(64, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    image.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
 
 
@@ -55,31 +62,56 @@ def num_slots(trace: Trace) -> int:
 def draw_run(axes: Axes, trace: Trace, name: str, *, by_time: bool) -> None:
     """Draw one box a run of chunks: solid for prompts, soft for decoding, hatched for waste."""
     runs = {column: trace.column("runs", column) for column in trace.tables["runs"]}
-    starts, ends = trace.step_times() if by_time else (np.arange(trace.num_steps), np.arange(trace.num_steps) + 1.0)
-    left, right = starts[runs["step"]], ends[runs["step"] + runs["count"] - 1]
-    width = right - left
-    share = runs["tokens"] / np.maximum(1, runs["tokens"] + runs["padding"])
-    real = width * share
+    starts, ends = trace.step_times() if by_time else step_edges(trace, runs)
+    left = starts[runs["step"]]
+    width = ends[runs["step"] + runs["count"] - 1] - left
+    real = width * runs["tokens"] / np.maximum(1, runs["tokens"] + runs["padding"])
     decode = (runs["tokens"] == 1) & (runs["start"] > 0)
     for hue, colour in enumerate(HUES):
         own = (runs["request"] % len(HUES) == hue) & (runs["tokens"] > 0)
         for which, alpha in ((own & decode, 0.45), (own & ~decode, 1.0)):
             add_boxes(axes, left[which], runs["slot"][which], real[which], facecolor=colour, alpha=alpha)
     padded, straggling = (runs["padding"] > 0) & (runs["tokens"] > 0), runs["tokens"] == 0
-    waste = {"facecolor": "#fdeee2", "edgecolor": WASTE, "linewidth": 0.0}
-    add_boxes(axes, (left + real)[padded], runs["slot"][padded], (width - real)[padded], hatch="//////", **waste)
-    add_boxes(axes, left[straggling], runs["slot"][straggling], width[straggling], hatch="......", **waste)
-    axes.set_xlim(0, max(ends[-1], 1e-9) if trace.num_steps else 1)
-    axes.set_ylim(num_slots(trace), 0)
-    axes.set_xlabel("seconds" if by_time else "step", fontsize=9)
+    for texture, which in (("padding", padded), ("straggler", straggling)):
+        begin, rest = (left + real)[which], (width - real)[which]
+        add_boxes(axes, begin, runs["slot"][which], rest, hatch=TEXTURES[texture], **WASTE_LOOK)
+    end = ends[-1] if len(ends) else 0
+    axes.set_xlim(0, end or 1)
+    if num_slots(trace) <= MOST_LABELLED_SLOTS:
+        wide = decode & (width > end / 30)
+        for x, slot, request in zip(left[wide], runs["slot"][wide], runs["request"][wide], strict=True):
+            label = trace.requests["id"][request][:8]
+            axes.text(x, slot + 0.53, f" {label}", va="center", fontsize=7, clip_on=True, parse_math=False)
+    draw_frame(axes, trace, name, None if by_time else starts)
+
+
+def step_edges(trace: Trace, runs: dict[str, Numbers]) -> tuple[Numbers, Numbers]:
+    """Where each step begins and ends when, as in the player, a step is as wide as its longest row, compressed."""
+    widest = np.ones(trace.num_steps)
+    for step, count, length in zip(runs["step"], runs["count"], runs["tokens"] + runs["padding"], strict=True):
+        np.maximum(widest[step : step + count], length, out=widest[step : step + count])
+    ends = np.cumsum(1 + 0.9 * np.log2(widest))
+    return np.concatenate([[0.0], ends[:-1]])[: len(ends)], ends
+
+
+def draw_frame(axes: Axes, trace: Trace, name: str, steps: Numbers | None) -> None:
+    """Title and ticks; with ``steps``, the places of the steps, ticks count them."""
+    slots = num_slots(trace)
+    every = -(-slots // 8)
+    axes.set_ylim(slots, 0)
+    axes.set_yticks(np.arange(0, slots, every) + 0.5, [str(slot) for slot in range(0, slots, every)])
     axes.set_ylabel("slot", fontsize=9)
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    if steps is not None and len(steps):
+        power = 10 ** int(np.log10(max(1, len(steps) / 10)))
+        apart = next(digit * power for digit in (1, 2, 5, 10) if digit * power * 12 >= len(steps))
+        axes.set_xticks(steps[::apart], [str(step) for step in range(0, len(steps), apart)])
+    axes.tick_params(labelsize=8, length=2)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     workload = trace.meta.get("workload")
-    axes.set_title(f"{name} · {workload}" if workload else name, loc="left", fontsize=11, parse_math=False)
+    axes.set_title(f"{name} · {workload}" if workload else name, loc="left", fontsize=10, parse_math=False)
 
 
-def add_boxes(axes: Axes, left: Boxes, slot: Boxes, width: Boxes, **look: Any) -> None:
+def add_boxes(axes: Axes, left: Numbers, slot: Numbers, width: Numbers, **look: Any) -> None:
     """Add boxes of one look, a row a slot, with a hair of paper between rows."""
     if not len(left):
         return
@@ -93,6 +125,5 @@ def legend(traces: Sequence[Trace]) -> list[Patch]:
     padding = any(any(trace.tables["runs"]["padding"]) for trace in traces)
     handles = [Patch(facecolor=HUES[0], label="prefill"), Patch(facecolor=HUES[0], alpha=0.45, label="decode")]
     if padding:
-        look = {"facecolor": "#fdeee2", "edgecolor": WASTE, "linewidth": 0.0}
-        handles += [Patch(hatch="//////", label="padding", **look), Patch(hatch="......", label="straggler", **look)]
+        handles += [Patch(hatch=hatch, label=label, **WASTE_LOOK) for label, hatch in TEXTURES.items()]
     return handles

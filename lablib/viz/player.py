@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ class StepPlayer(anywidget.AnyWidget):
         image = f'<img alt="{html.escape(self._alt)}" src="data:image/png;base64,{encoded}" style="max-width: 100%">'
         display({"text/html": image, "image/png": encoded, "text/plain": self._alt}, raw=True)  # type: ignore[no-untyped-call]
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        display({WIDGET_MIME: view, "text/plain": "StepPlayer: needs a kernel"}, raw=True)  # type: ignore[no-untyped-call]
+        display({WIDGET_MIME: view, "text/plain": "StepPlayer: run this cell for the live player"}, raw=True)  # type: ignore[no-untyped-call]
 
     def save_html(self, path: str | Path) -> Path:
         """Write the player as one page that needs neither kernel nor network."""
@@ -110,9 +111,7 @@ class StepPlayer(anywidget.AnyWidget):
             "traces": json.dumps([base64.b64encode(each).decode() for each in self._traces]),
             "script": assets.script().replace("export default", "const player ="),
         }
-        page = PAGE
-        for name, value in values.items():
-            page = page.replace(f"%{name}%", value, 1)
+        page = re.sub(r"%(\w+)%", lambda place: values[place[1]], assets.page())
         path = Path(path)
         path.write_text(page, encoding="utf-8")
         return path
@@ -131,28 +130,3 @@ def summary(trace: Trace, name: str) -> str:
     blocks = trace.meta.get("num_blocks")
     limits = "".join(f", {value} {word}" for value, word in ((slots, "slots"), (blocks, "KV blocks")) if value)
     return f"{name}: {trace.num_steps} steps{limits}; requests: {fates}"
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>%heading%</title>
-<style>
-:root { color-scheme: light dark; }
-body { margin: 0; padding: 20px; background: #fff; }
-@media (prefers-color-scheme: dark) { body { background: #15171a; } }
-main { max-width: 1500px; margin: auto; }
-h1 { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-%style%
-</style>
-<main><h1>%heading%</h1><div id="player"></div></main>
-<script type="module">
-%script%
-const state = %state%;
-state._traces = %traces%.map((text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
-const model = { get: (name) => state[name], set: (name, value) => { state[name] = value; }, save_changes() {}, on() {}, off() {} };
-player.render({ model, el: document.getElementById("player") });
-</script>
-</html>
-"""

@@ -78,14 +78,14 @@ PAD_BATCH = Exercise(
         WrongAnswer(
             "pads on the left",
             _pads_left,
-            says="You padded on the left, as `transformers` does: there the newest token of every row stands in the last "
-            "column. Here the padding stands on the right, behind the real tokens.",
+            says="You padded on the left, as `transformers` does: there the newest token of every row stands in the "
+            "last column. Here the padding stands on the right, behind the real tokens.",
             case="a shorter row is filled up",
         ),
         WrongAnswer(
             "positions restart at 0",
             _positions_start_at_zero,
-            says="The positions ignore `starts`: a token's position is its place in its own sequence, not in this step.",
+            says="The positions ignore `starts`: a token's position is its place in its sequence, not in this step.",
             case="positions count on from each row's start",
         ),
         WrongAnswer(

@@ -68,7 +68,7 @@ WATCH = (
     ),
     Watch(
         "1.padding",
-        "How many padding positions does the prefill step of the **second** batch (r4 to r7) compute, all rows together?",
+        "How many padding positions does the prefill of the **second** batch (r4 to r7) compute, in all its rows?",
         expect=_padding_of_second_prefill,
         wrong=(WrongValue(0, says="Go to step 40, where r4 is admitted: the prompts are not equally long."),),
         because="Each prompt is filled up to the longest of its batch; hover over the rows at that step to see theirs.",
@@ -120,7 +120,9 @@ QUIZ = Quiz(
                     says="Yes: neighbours are equally long. How long an *answer* gets is still unknown to you.",
                     right=True,
                 ),
-                Option("Stragglers.", says="They come from answers of different lengths, which no one knows beforehand."),
+                Option(
+                    "Stragglers.", says="They come from answers of different lengths; nobody knows those beforehand."
+                ),
                 Option("Both.", says="Prompt and answer lengths are nearly independent in real traffic."),
             ),
         ),
@@ -129,7 +131,7 @@ QUIZ = Quiz(
             options=(
                 Option(
                     "a poor choice: it always wastes slots",
-                    says="Waste needs *differences*. Here all answers are equally long and nobody waits for a first token.",
+                    says="Waste needs *differences*: here all answers are equally long, and nobody is in a hurry.",
                 ),
                 Option(
                     "a fine choice, if prompts of like length go together",

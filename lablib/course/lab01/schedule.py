@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lablib.course.spec import Case, Exercise, WrongAnswer
 from lablib.request import Request, SamplingParams
-from lablib.scheduler import RequestLevelBatching
+from lablib.scheduler import StaticBatching
 from lablib.step import StepPlan, StepResult
 
 Shape = tuple[int, int]  # prompt tokens, output tokens
 MAX_MODEL_LEN = 64
+WIDTH = "`width = max((self.num_missing(row) for row in rows), default=0)`"
 
 
 def _steps(batch_size: int, shapes: Sequence[Shape], closed: bool, num_steps: int) -> Callable[[Any], list[Any]]:
@@ -51,73 +53,66 @@ def _case(
     return Case(name, run=_steps(batch_size, shapes, closed, num_steps), given=given, hint=hint)
 
 
-class _Wrong(RequestLevelBatching):
-    """The reference in three parts, so that each wrong answer changes one."""
+class _StartsAtOnce(StaticBatching):
+    def launch_size(self, now: float) -> int:
+        return 0 if self.running else min(self.batch_size, len(self.waiting))
 
-    def may_start(self) -> bool:
-        return not self.running and (len(self.waiting) >= self.batch_size or self.closed)
 
-    def size(self) -> int:
+class _NeverStartsAShortBatch(StaticBatching):
+    def launch_size(self, now: float) -> int:
+        return 0 if self.running or len(self.waiting) < self.batch_size else self.batch_size
+
+
+class _StartsWhileOneRuns(StaticBatching):
+    def launch_size(self, now: float) -> int:
+        if len(self.waiting) < self.batch_size and not self.closed:
+            return 0
         return min(self.batch_size, len(self.waiting))
 
-    def rows(self) -> list[Request]:
-        return list(self.running.values())
 
-    def width(self, rows: list[Request]) -> int:
-        return max((self.num_missing(row) for row in rows), default=0)
-
-    def schedule(self, now: float) -> StepPlan:
-        admitted = []
-        if self.may_start():
-            admitted = [self.admit(self.max_model_len).request_id for _ in range(self.size())]
-        rows = self.rows()
-        width = self.width(rows)
-        chunks = [self.chunk(row, self.num_missing(row), num_padding=width - self.num_missing(row)) for row in rows]
-        return StepPlan(chunks=tuple(chunks), admitted=tuple(admitted), waits=self.why_waiting())
-
-
-class _StartsAtOnce(_Wrong):
-    def may_start(self) -> bool:
-        return not self.running
-
-
-class _NeverStartsAShortBatch(_Wrong):
-    def may_start(self) -> bool:
-        return not self.running and len(self.waiting) >= self.batch_size
-
-
-class _StartsWhileOneRuns(_Wrong):
-    def may_start(self) -> bool:
-        return len(self.waiting) >= self.batch_size or self.closed
-
-
-class _AdmitsEverybody(_Wrong):
-    def size(self) -> int:
+class _AdmitsEverybody(StaticBatching):
+    def launch_size(self, now: float) -> int:
+        if self.running or (len(self.waiting) < self.batch_size and not self.closed):
+            return 0
         return len(self.waiting)
 
 
-class _LetsFinishedRowsGo(_Wrong):
-    def rows(self) -> list[Request]:
-        return [row for row in self.running.values() if self.num_missing(row) > 0]
-
-
-class _NeverPads(_Wrong):
+class _LetsFinishedRowsGo(StaticBatching):
     def schedule(self, now: float) -> StepPlan:
         plan = super().schedule(now)
-        chunks = tuple(chunk._replace(num_padding=0) for chunk in plan.chunks)
-        return StepPlan(chunks=chunks, admitted=plan.admitted, waits=plan.waits)
+        return replace(plan, chunks=tuple(chunk for chunk in plan.chunks if chunk.token_ids))
 
 
-class _PadsToTheLongestPrompt(_Wrong):
-    def width(self, rows: list[Request]) -> int:
-        return max((row.num_prompt_tokens for row in rows), default=0)
-
-
-class _AdmitsAllTheTime(_Wrong):
+class _NeverPads(StaticBatching):
     def schedule(self, now: float) -> StepPlan:
         plan = super().schedule(now)
-        running = tuple(self.running)
-        return StepPlan(chunks=plan.chunks, admitted=running, waits=plan.waits)
+        return replace(plan, chunks=tuple(chunk._replace(num_padding=0) for chunk in plan.chunks))
+
+
+class _PadsToTheLongestPrompt(StaticBatching):
+    def schedule(self, now: float) -> StepPlan:
+        plan = super().schedule(now)
+        width = max((row.num_prompt_tokens for row in self.running.values()), default=0)
+        return replace(plan, chunks=tuple(c._replace(num_padding=width - len(c.token_ids)) for c in plan.chunks))
+
+
+class _AdmitsAllTheTime(StaticBatching):
+    def schedule(self, now: float) -> StepPlan:
+        plan = super().schedule(now)
+        return replace(plan, admitted=tuple(self.running))
+
+
+def _launch_sizes(answer: Any) -> list[Any]:
+    """What ``launch_size`` says of queues of 0 to 3 requests, open and closed, with batches of two."""
+    sizes = []
+    for count in range(4):
+        scheduler = answer(2, MAX_MODEL_LEN)
+        for i in range(count):
+            scheduler.add(Request(f"r{i}", [1], SamplingParams(max_tokens=1)))
+        sizes.append(scheduler.launch_size(0.0))
+        scheduler.close()
+        sizes.append(scheduler.launch_size(0.0))
+    return sizes
 
 
 SCHEDULE = Exercise(
@@ -125,6 +120,11 @@ SCHEDULE = Exercise(
     title="Schedule a static batch",
     reference="lablib.scheduler.static:StaticBatching",
     cases=(
+        Case(
+            "how many may start",
+            run=_launch_sizes,
+            given="`launch_size` of batches of 2, with 0, 1, 2 and 3 requests waiting; each open, then closed",
+        ),
         _case("nobody waits: a plan without chunks", 2, [], 1, closed=False),
         _case("a full batch starts", 1, [(3, 2)], 1, closed=False),
         _case(
@@ -133,7 +133,7 @@ SCHEDULE = Exercise(
             [(3, 2)],
             1,
             closed=False,
-            hint="One request waits, two make a batch, and more may still come (`self.closed` is False): nobody runs yet.",
+            hint="One waits, two make a batch, and more may still come (`self.closed` is False): nobody runs yet.",
         ),
         _case(
             "a short batch starts once no more requests will come",
@@ -155,7 +155,7 @@ SCHEDULE = Exercise(
             2,
             [(3, 1), (3, 3)],
             3,
-            hint="`self.num_missing(row)` is 0 for a row that is done: its chunk has no token and one padding position.",
+            hint="`self.num_missing(row)` is 0 for a row that is done: no token, one padding position.",
         ),
         _case("no more rows than batch_size", 2, [(2, 2), (2, 2), (2, 2)], 1),
         _case(
@@ -168,12 +168,12 @@ SCHEDULE = Exercise(
         _case("three batches, one after the other", 2, [(2, 2), (5, 1), (1, 1), (1, 4), (3, 2)], 9),
     ),
     hints=(
-        "Two questions in turn. May a batch start now? Then: how many positions does each row of the batch compute?",
-        "Start: nobody is running, and the queue holds a full batch or is closed; `admit` the first `batch_size` of it. "
-        "Then for every row in `self.running.values()`: tokens = `self.num_missing(row)`, padding = the longest row's "
-        "tokens minus its own.",
-        "`if not self.running and (len(self.waiting) >= self.batch_size or self.closed):` admit "
-        "`min(self.batch_size, len(self.waiting))` times `self.admit(self.max_model_len)`. "
+        "`launch_size` answers: may a batch start now, and with how many? `schedule` then admits that many and gives "
+        "every row of the batch as many positions as the row that needs most.",
+        "`launch_size`: 0 while anybody is running; 0 while the queue is shorter than a batch and not closed; else the "
+        "queue's length, but no more than `batch_size`. `schedule`: for each row in `self.running.values()`, tokens = "
+        "`self.num_missing(row)`, padding = the most that any row misses, minus its own.",
+        "`admitted = [self.admit(self.max_model_len).request_id for _ in range(self.launch_size(now))]`, "
         "`width = max((self.num_missing(row) for row in rows), default=0)`, then "
         "`self.chunk(row, self.num_missing(row), num_padding=width - self.num_missing(row))` for each row.",
     ),
@@ -183,13 +183,13 @@ SCHEDULE = Exercise(
             _StartsAtOnce,
             says="It started although the batch was not full and more requests may come: wait for `self.batch_size` "
             "requests, or for `self.closed`.",
-            case="a batch that is not full waits",
+            case="how many may start",
         ),
         WrongAnswer(
             "never starts a short last batch",
             _NeverStartsAShortBatch,
             says="No more requests will come (`self.closed`), and your scheduler waits for ever for a full batch.",
-            case="a short batch starts once no more requests will come",
+            case="how many may start",
         ),
         WrongAnswer(
             "starts a batch while one runs",
@@ -204,7 +204,7 @@ SCHEDULE = Exercise(
         WrongAnswer(
             "lets finished rows go",
             _LetsFinishedRowsGo,
-            says="A row that is done left the batch. In static batching it stays, and computes one padding position a step.",
+            says="A row that is done left the batch. It must stay, and compute one padding position a step.",
             case="a row that is done computes padding",
         ),
         WrongAnswer(
@@ -228,5 +228,8 @@ SCHEDULE = Exercise(
     ),
     difficulty=2,
     minutes=15,
-    focus=("schedule",),
+    focus=("launch_size", "schedule"),
+    equivalent={
+        f"{WIDTH} → {WIDTH.replace('=0', f'={other}')}": "without rows the width is not used" for other in (1, -1)
+    },
 )

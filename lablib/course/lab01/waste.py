@@ -101,8 +101,8 @@ WASTE = Exercise(
         WrongAnswer(
             "calls all of it padding",
             _all_padding_is_padding,
-            says="Padding beside a prompt and padding in a finished row are two wastes with two cures: tell them apart by "
-            "`tokens == 0`.",
+            says="Padding beside a prompt and padding in a finished row are two wastes with two cures: tell them "
+            "apart by `tokens == 0`.",
             case="a shorter answer: stragglers",
         ),
         WrongAnswer(

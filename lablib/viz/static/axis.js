@@ -5,19 +5,18 @@ import { upperBound } from "./replay.js";
 export class Axis {
   constructor(replay, byTime) {
     this.byTime = byTime;
-    if (byTime) {
-      this.from = replay.start;
-      this.to = replay.end;
-      return;
-    }
-    this.from = new Float64Array(replay.numSteps);
-    this.to = new Float64Array(replay.numSteps);
-    let at = 0;
-    for (let step = 0; step < replay.numSteps; step++) {
+    this.from = byTime ? replay.start : new Float64Array(replay.numSteps);
+    this.to = byTime ? replay.end : new Float64Array(replay.numSteps);
+    if (!byTime) this._count(replay);
+    const widths = this.to.map((to, step) => to - this.from[step]).sort();
+    this.pitch = widths[widths.length >> 1] || 1; // a typical step
+  }
+
+  // Prompts are wide and answers are long: without the logarithm one of the two could not be seen.
+  _count({ numSteps, widest }) {
+    for (let step = 0, at = 0; step < numSteps; step++) {
       this.from[step] = at;
-      // Prompts are wide and answers are long: without the logarithm one of the two could not be seen.
-      at += 1 + 0.9 * Math.log2(Math.max(1, replay.widest[step]));
-      this.to[step] = at;
+      this.to[step] = at += 1 + 0.9 * Math.log2(Math.max(1, widest[step]));
     }
   }
 
@@ -28,12 +27,6 @@ export class Axis {
   /** The step drawn at `value`, or the nearest one before it. */
   stepAt(value) {
     return Math.max(0, upperBound(this.from, value) - 1);
-  }
-
-  /** Typical width of one step. */
-  get pitch() {
-    const widths = Float64Array.from(this.to, (to, step) => to - this.from[step]).sort();
-    return widths[widths.length >> 1] || 1;
   }
 }
 
@@ -51,7 +44,8 @@ export class View {
     this.width = width;
     this.whole = width / this.length;
     this.most = Math.max(this.whole, 72 / pitch);
-    this.natural = Math.min(Math.max(this.whole, least / pitch), this.most);
+    const legible = least / pitch, almost = this.whole > 0.7 * legible;
+    this.natural = Math.min(almost ? this.whole : legible, this.most);
     this._settle();
   }
 

@@ -33,8 +33,7 @@ export class Controls {
       make("div.sp-group", {}, this.play, button("Previous event (p)", ICONS.before, act("event", -1)), button("Step back", ICONS.back, act("by", -1)),
         button("Step on", ICONS.forward, act("by", 1)), button("Next event (n)", ICONS.after, act("event", 1))),
       this.position,
-      make("div.sp-group.sp-right", {}, make("span.sp-quiet", {}, "speed"), this.slower, this.rate, this.faster),
-      this.help,
+      make("div.sp-group.sp-right", {}, make("span.sp-quiet", {}, "speed"), this.slower, this.rate, this.faster, this.help),
     );
     this.zooms = make("div.sp-group.sp-zooms", {}, this.axis, this.zoomOut, this.zoomIn);
     this._scrubber(player);

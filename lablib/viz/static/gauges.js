@@ -28,7 +28,7 @@ export class Gauges {
 
   _tokens(step, budget) {
     const padding = this.replay.padding[step];
-    if (padding) return `${padding} of them wasted`;
+    if (padding) return `${padding} wasted`;
     return budget ? `of ${budget}` : "computed";
   }
 
@@ -67,28 +67,34 @@ class Gauge {
     if (this.waste) this._area(c, this.waste, palette.colours.waste, null, place);
     if (this.top && this.top === this.ceiling) {
       c.fillStyle = palette.colours.muted;
-      for (let x = 0; x < this.width; x += 5) c.fillRect(x, 0.5, 2.5, 1);
+      for (let x = 0; x < this.width; x += 5) c.fillRect(x, 1.5, 2.5, 1);
     }
   }
 
   _area(c, values, area, line, place) {
     const tops = new Float64Array(this.width);
     for (let step = 0; step < values.length; step++) {
-      const from = Math.floor(place(step)[0] * this.width), to = Math.max(from + 1, Math.ceil(place(step)[1] * this.width));
-      for (let x = from; x < Math.min(to, this.width); x++) tops[x] = Math.max(tops[x], values[step]);
+      const [from, to] = place(step).map((share) => share * this.width), first = Math.floor(from);
+      for (let x = first; x < Math.min(Math.max(first + 1, to), this.width); x++) tops[x] = Math.max(tops[x], values[step]);
     }
-    for (let x = 0; x < this.width; x++) {
-      const y = this._y(tops[x]), last = this._y(tops[Math.max(0, x - 1)]);
-      c.fillStyle = area;
-      if (tops[x] > 0) c.fillRect(x, y, 1, HEIGHT - y);
-      if (!line) continue; // waste has an area only
-      c.fillStyle = line;
-      c.fillRect(x, Math.min(y, last) - 0.6, 1, Math.max(1.2, Math.abs(y - last)));
-    }
+    const outline = new Path2D();
+    outline.moveTo(0, this._y(tops[0]));
+    tops.forEach((top, x) => {
+      outline.lineTo(x, this._y(top));
+      outline.lineTo(x + 1, this._y(top));
+    });
+    const shape = new Path2D(outline);
+    shape.lineTo(this.width, HEIGHT);
+    shape.lineTo(0, HEIGHT);
+    c.fillStyle = area;
+    c.fill(shape);
+    c.lineWidth = 0.9;
+    c.strokeStyle = line ?? "transparent";
+    c.stroke(outline);
   }
 
   _y(value) {
-    return HEIGHT - 1 - (value / this.ceiling) * (HEIGHT - 3);
+    return HEIGHT - 0.5 - (value / this.ceiling) * (HEIGHT - 3);
   }
 
   draw(step, limit, place) {

@@ -13,7 +13,7 @@ import { Timeline } from "./timeline.js";
 const CHUNKS = -1; // asks for a swatch in pieces
 
 export class Lane {
-  constructor(replay, compact, height) {
+  constructor(replay, compact, { title, height }) {
     this.replay = replay;
     this.compact = compact;
     this.height = height;
@@ -31,18 +31,18 @@ export class Lane {
     const blocks = make("section.sp-blocks", {}, make("p.sp-head", {}, make("span", {}, "KV blocks ", this.usage)), this.grid.canvas);
     blocks.hidden = replay.blocks.count === 0;
     this.body = make("div.sp-body", {}, this.stage, make("div.sp-side", {}, this.queue.root, blocks));
-    this.root = make("section.sp-lane", { "aria-label": this.name }, this._header(), this.gauges.root, this.body);
+    this.root = make("section.sp-lane", { "aria-label": this.name }, this._header(compact ? "" : title), this.gauges.root, this.body);
   }
 
-  _header() {
+  _header(title) {
     const { meta } = this.replay, pieces = meta.pieces && typeof meta.pieces === "object" ? Object.entries(meta.pieces) : [];
     const badges = pieces.map(([piece, whose]) =>
       make(`span.sp-badge.${whose === "yours" ? "sp-yours" : "sp-reference"}`, {}, `${piece}: `, make("b", {}, String(whose))));
-    const facts = [meta.workload, meta.executor].filter(Boolean).map(String).join(" · ");
+    const facts = [title && this.name, meta.workload, meta.executor].filter(Boolean).map(String).join(" · ");
     return make(
       "header.sp-header", {},
-      make("p.sp-title", {}, make("strong", {}, this.name), facts ? make("span", {}, facts) : ""),
-      make("p.sp-badges", {}, ...badges), this.progress,
+      make("p.sp-title", {}, make("strong", {}, title || this.name), facts ? make("span", {}, facts) : ""),
+      make("p.sp-badges", {}, ...badges), this.compact ? this.progress : "",
     );
   }
 
@@ -152,6 +152,16 @@ export class Lane {
     if (blocks.size) lines.push(`for positions ${first}–${first + blocks.size - 1}`, `${written} of ${blocks.size} written${written ? "" : ": reserved"}`);
     if (blocks.shares[block] > 1) lines.push(`shared by ${blocks.shares[block]} requests`);
     return { id: replay.ids[owner], lines };
+  }
+
+  /** Id of the request that computes in the first slot where one does, or "". */
+  firstAtWork() {
+    const { replay, step } = this;
+    for (let slot = 0; slot < replay.numSlots; slot++) {
+      const run = replay.cell(step, slot);
+      if (run >= 0 && replay.runs.tokens[run]) return replay.ids[replay.runs.request[run]];
+    }
+    return "";
   }
 
   /** Ids in reading order: by slot, then the queue. */

@@ -101,8 +101,8 @@ export class Lives {
     const { meta, batch, tokens, cutShort, numSlots } = this.replay;
     const slots = whole(meta.max_num_seqs) ?? numSlots, budget = whole(meta.max_num_batched_tokens);
     const reason = queue[0]?.reason ?? "";
-    if (/^batch/.test(reason)) return { name: "batch", why: "closed until its last row ends" };
-    if (/wait|full batch/.test(reason)) return { name: "batch", why: reason };
+    if (reason === "batch is running") return { name: "batch", why: "closed until its last row ends" };
+    if (/^batch|wait/.test(reason)) return { name: "batch", why: reason.replace(/^batch /, "") };
     if (/^slots/.test(reason)) return { name: "slots", why: `all ${slots} are taken` };
     if (/^block/.test(reason)) return { name: "blocks", why: reason.replace(/^blocks?:?\s*/, "") || "too few are free" };
     const spent = budget !== null && tokens[step] >= budget;

@@ -5,6 +5,7 @@ import { STATE, STATE_NAMES } from "./lives.js";
 import { plural, seconds } from "./format.js";
 
 const ROWS = 6;
+const PROMPT_TAIL = 150; // characters
 
 export class Queue {
   constructor(lane, compact) {
@@ -61,9 +62,9 @@ export class Inspector {
     this.title = make("span.sp-inspector-title");
     this.prompt = make("p.sp-prompt");
     this.columns = lanes.map((lane) => this._column(lane, lanes.length > 1));
-    this.hint = make("p.sp-quiet", {}, "Point at a request, or click one, to follow it through every view.");
+    this.hint = make("span.sp-quiet.sp-hint", {}, "Point at a request to follow it through every view; a click keeps it.");
     this.body = make("div.sp-inspector-body", {}, this.prompt, ...this.columns.map((column) => column.root));
-    this.root = make("section.sp-inspector", {}, make("p.sp-head", {}, this.chip, this.title), this.hint, this.body);
+    this.root = make("section.sp-inspector", {}, make("p.sp-head", {}, this.chip, this.title, this.hint), this.body);
   }
 
   _column(lane, several) {
@@ -78,16 +79,17 @@ export class Inspector {
     return column;
   }
 
-  draw(id, palette) {
-    const owner = this.lanes.find((lane) => lane.replay.indexOf.has(id));
-    this.hint.hidden = Boolean(owner);
+  /** Show request `id`; without one, whoever computes in the first slot. */
+  draw(focus, palette) {
+    const id = focus || this.lanes[0].firstAtWork(), owner = this.lanes.find((lane) => lane.replay.indexOf.has(id));
+    this.hint.hidden = Boolean(focus);
     this.body.hidden = this.chip.hidden = !owner;
-    if (!owner) return say(this.title, "No request selected");
+    if (!owner) return say(this.title, "Nobody computes");
     const request = owner.replay.indexOf.get(id), { prompt, max_tokens, prompt_text, message } = owner.replay.requests;
     paintChip(this.chip, owner.replay, request, palette);
     say(this.title, `Request ${id}`);
     const size = `${plural(prompt[request], "prompt token")}, at most ${max_tokens[request]} out.`;
-    say(this.prompt, prompt_text[request] ? `${size} “${prompt_text[request]}”` : size);
+    say(this.prompt, prompt_text[request] ? `${size} “${tail(prompt_text[request])}”` : size);
     for (const column of this.columns) this._follow(column, id, palette, message[request]);
   }
 
@@ -99,8 +101,10 @@ export class Inspector {
     }
     const made = replay.generated(request, step), given = replay.delivered(request, step);
     const fresh = made - replay.generated(request, step - 1), state = replay.lives.state(request, step);
-    const waits = state === STATE.RUNNING && made > given ? "; the caller waits for the batch to end" : "";
-    say(column.state, STATE_NAMES[state] + waits + (state >= STATE.ABORTED && message ? `: ${message}` : ""));
+    const waits = state === STATE.RUNNING && made > given ? ", not delivered yet" : "";
+    const ended = replay.end[replay.requests.finish_step[request]] - replay.requests.arrival_us[request];
+    const after = state === STATE.FINISHED && ended >= 0 ? ` after ${seconds(ended)}` : "";
+    say(column.state, STATE_NAMES[state] + after + waits + (state >= STATE.ABORTED && message ? `: ${message}` : ""));
     say(column.count, `${made} / ${replay.requests.max_tokens[request]} output tokens`);
     column.done.style.transform = `scaleX(${made / Math.max(1, replay.requests.max_tokens[request])})`;
     column.done.style.backgroundColor = palette.of(request).solid;
@@ -111,4 +115,10 @@ export class Inspector {
     column.text.hidden = !pieces.length;
     column.text.scrollTop = column.text.scrollHeight;
   }
+}
+
+// A prompt's end is what was asked; it often begins with the same instructions as all others.
+function tail(text) {
+  const line = text.trim().replace(/\s*\n\s*/g, " ↵ ");
+  return line.length > PROMPT_TAIL ? `…${line.slice(-PROMPT_TAIL)}` : line;
 }

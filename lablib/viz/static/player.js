@@ -1,15 +1,14 @@
-// StepPlayer: the entry point of the widget, and of the offline page. One state, many views of it.
+// The player: one state, many views of it.
 
 import { View } from "./axis.js";
 import { StepClock, TimeClock } from "./clock.js";
 import { Controls, pressKey } from "./controls.js";
 import { make, say } from "./dom.js";
 import { Lane } from "./lane.js";
+import { GUTTER } from "./layout.js";
 import { Palette } from "./palette.js";
 import { Inspector } from "./panels.js";
 import { Pointer } from "./pointer.js";
-import { Replay, unpack } from "./replay.js";
-import { GUTTER } from "./timeline.js";
 
 const QUIET_MS = 150; // between two messages to the kernel while scrubbing
 
@@ -18,7 +17,7 @@ export class Player {
     this.root = root;
     this.model = model;
     const several = replays.length > 1;
-    this.lanes = replays.map((replay) => new Lane(replay, several, model.get("height")));
+    this.lanes = replays.map((replay) => new Lane(replay, several, { title: model.get("title"), height: model.get("height") }));
     this.clock = several ? new TimeClock(this.lanes) : new StepClock(this.lanes);
     this.view = new View();
     this.value = this.clock.valueOf(this.lanes[0], Math.max(0, model.get("step")));
@@ -36,18 +35,23 @@ export class Player {
     this.controls = new Controls(this);
     this.story = make("p.sp-story", { "aria-live": "polite" });
     this.tip = make("div.sp-tip", { "aria-hidden": "true", hidden: true });
-    const title = this.model.get("title"), deck = [this.controls.root, this.story, this.inspector.root];
+    const title = this.model.get("title"), line = make("div.sp-line", {}, this.story);
+    const deck = [this.controls.root, line, this.inspector.root];
     this.root.replaceChildren(
-      ...(title ? [make("p.sp-caption", {}, title)] : []),
+      ...(several && title ? [make("p.sp-caption", {}, title)] : []),
       make("div.sp-lanes", {}, ...this.lanes.map((lane) => lane.root)),
       ...(several ? deck : []), this.tip,
     );
-    if (several) this.controls.help.before(make("span.sp-quiet", {}, "zoom"), this.controls.zooms);
+    if (several) this.controls.help.before(make("span.sp-quiet.sp-apart", {}, "zoom"), this.controls.zooms);
     else {
-      this.lanes[0].head.append(this.controls.zooms);
+      line.append(this.lanes[0].progress);
+      this.lanes[0].legend.before(this.controls.zooms);
       this.lanes[0].stage.append(...deck);
     }
     this.root.classList.toggle("sp-several", several);
+    // Else Jupyter takes our keys for commands and deletes cells: it matches `:focus` before it looks at ancestors, so
+    // whatever can have the focus needs the mark itself.
+    for (const element of this.root.querySelectorAll("button, input")) element.dataset.lmSuppressShortcuts = "true";
     this._setAxis(this.byTime);
   }
 
@@ -251,38 +255,3 @@ export class Player {
     if (step !== this.lanes[0].step && !this.telling) this.seek(this.clock.valueOf(this.lanes[0], step), false);
   }
 }
-
-// Beside the live widget the picture for notebooks without a kernel would be a doublet: hide it as long as we live.
-function hidePicture(root, alt) {
-  const picture = root.closest(".jp-OutputArea-child")?.previousElementSibling;
-  if (picture?.querySelector("img")?.alt !== alt) return () => {};
-  picture.style.display = "none";
-  return () => picture.style.removeProperty("display");
-}
-
-function render({ model, el }) {
-  const root = make("div.step-player", { role: "group", "aria-label": "Step player" });
-  root.dataset.lmSuppressShortcuts = "true"; // else Jupyter takes our keys for commands, and deletes cells
-  el.append(root);
-  let player = null, restore = null, gone = false;
-  const attached = new ResizeObserver(() => {
-    if (root.isConnected && !restore) restore = hidePicture(root, model.get("_alt"));
-  });
-  attached.observe(root);
-  Promise.all(model.get("_traces").map(unpack))
-    .then((traces) => {
-      if (gone) return;
-      const replays = traces.map((trace, i) => new Replay(trace, model.get("_names")[i]));
-      player = root.player = new Player(root, model, replays);
-    })
-    .catch((error) => root.replaceChildren(make("p.sp-quiet", {}, `This browser can't show the player: ${error.message}`)));
-  return () => {
-    gone = true;
-    attached.disconnect();
-    restore?.();
-    player?.dispose();
-    root.remove();
-  };
-}
-
-export default { render };

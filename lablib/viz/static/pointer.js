@@ -1,7 +1,7 @@
 // Pointing, clicking, dragging and zooming on the canvases.
 
 import { make } from "./dom.js";
-import { GUTTER } from "./timeline.js";
+import { GUTTER } from "./layout.js";
 
 export class Pointer {
   constructor(player, signal) {

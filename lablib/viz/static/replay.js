@@ -69,15 +69,16 @@ export class Replay {
     this.endOfRun = now;
   }
 
-  _runs(runs) {
-    this.runs = Object.fromEntries(Object.entries(runs).map(([name, values]) => [name, Int32Array.from(values)]));
-    this.runsOf = groupBy(runs.request, this.numRequests);
-    this.runKind = new Uint8Array(runs.step.length);
-    this.runFrom = Int32Array.from(runs.start); // first position, carried over where a run computes nothing
-    this.sampledBefore = new Int32Array(runs.step.length);
+  _runs(table) {
+    this.runs = splitRuns(table, this.requests.prompt);
+    const { request, start } = this.runs;
+    this.runsOf = groupBy(request, this.numRequests);
+    this.runKind = new Uint8Array(request.length);
+    this.runFrom = start.slice(); // first position, carried over where a run computes nothing
+    this.sampledBefore = new Int32Array(request.length);
     this.hasKind = [false, false, false, false, false];
     this.hasPadding = false;
-    for (let request = 0; request < this.numRequests; request++) this._classify(request);
+    for (let each = 0; each < this.numRequests; each++) this._classify(each);
   }
 
   // What a chunk is follows from what came before it: a step computes some of the tokens whose K/V are missing.
@@ -175,6 +176,19 @@ export class Replay {
   _turns(run, step) {
     return Math.min(this.runs.count[run], step - this.runs.step[run] + 1);
   }
+}
+
+// A prompt whose last chunk is a single token goes on as one run with the decoding that follows: part the two.
+function splitRuns(runs, prompts) {
+  const split = Object.fromEntries(Object.keys(runs).map((name) => [name, []]));
+  for (let run = 0; run < runs.step.length; run++) {
+    const row = Object.fromEntries(Object.entries(runs).map(([name, values]) => [name, values[run]]));
+    const mixed = row.tokens === 1 && row.sampled && row.count > 1 && row.start < prompts[row.request];
+    const rest = { ...row, step: row.step + 1, start: row.start + 1, count: row.count - 1 };
+    for (const part of mixed ? [{ ...row, count: 1 }, rest] : [row])
+      for (const name in split) split[name].push(part[name]);
+  }
+  return Object.fromEntries(Object.entries(split).map(([name, values]) => [name, Int32Array.from(values)]));
 }
 
 export function whole(value) {

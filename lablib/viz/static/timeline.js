@@ -1,14 +1,13 @@
 // Slots × steps: who sits where, and what each slot computes or wastes in every step.
 
-import { roundUp, seconds } from "./format.js";
+import { drawFrame } from "./frame.js";
+import { drawLabels } from "./labels.js";
+import { AXIS, FOOT, GUTTER } from "./layout.js";
 import { drawMark } from "./marks.js";
 import { KIND } from "./replay.js";
 
 const TILE = 512; // pixels; a tile is drawn once and then only copied, which is what makes scrubbing smooth
 const MOST_TILES = 14;
-export const GUTTER = 34; // room for slot numbers
-const AXIS = 20; // room for step numbers
-const FOOT = 12; // room for arrivals
 
 export class Timeline {
   constructor(lane) {
@@ -59,11 +58,10 @@ export class Timeline {
     this._copyTiles(c);
     if (focus >= 0) this._light(c, focus);
     this._veil(c, step);
-    if (this.rowHeight >= 13) this._labels(c, step, focus);
+    if (this.rowHeight >= 13) drawLabels(c, this, step, focus);
     c.restore();
     this._cursor(c, step, time);
-    this._ticks(c, step);
-    this._slotNumbers(c);
+    drawFrame(c, this, step);
   }
 
   /** What lies at a point of the canvas: step, slot, and the run there or -1; null outside. */
@@ -120,12 +118,12 @@ export class Timeline {
       const end = this.axis.to[step], next = step < last ? this.axis.from[step + 1] : Infinity;
       if ((next - end) * this.scale < 1) continue;
       for (let slot = 0; slot < this.replay.numSlots; slot++)
-        c.fillRect(begin * this.scale, this._top(slot), (end - begin) * this.scale, this.rowHeight - this.gap);
+        c.fillRect(begin * this.scale, this.top(slot), (end - begin) * this.scale, this.rowHeight - this.gap);
       begin = next;
     }
   }
 
-  _top(slot) {
+  top(slot) {
     return slot * this.rowHeight + this.gap / 2;
   }
 
@@ -145,7 +143,7 @@ export class Timeline {
       if (run < 0) continue;
       const end = Math.min(last, step[run] + count[run] - 1);
       const wanted = (replay.runKind[run] === KIND.DECODE) === decodes && (only < 0 || request[run] === only);
-      if (wanted) this._run(c, run, at, end, this._top(slot), this.rowHeight - this.gap);
+      if (wanted) this._run(c, run, at, end, this.top(slot), this.rowHeight - this.gap);
       at = end;
     }
   }
@@ -179,10 +177,9 @@ export class Timeline {
   }
 
   _separators(c, first, last) {
-    const { from, to } = this.axis;
+    if (this.axis.pitch * this.scale < 5) return;
     c.fillStyle = this.palette.colours.fog;
-    for (let step = first; step <= last; step++)
-      if ((to[step] - from[step]) * this.scale >= 5) c.fillRect(from[step] * this.scale - 0.5, 0, 1, this.rows);
+    for (let step = first; step <= last; step++) c.fillRect(this.axis.from[step] * this.scale - 0.5, 0, 1, this.rows);
   }
 
   _marks(c, first, last, only) {
@@ -192,7 +189,7 @@ export class Timeline {
         const stopped = kind[row] === 1 ? replay.runAt(request[row], step - 1) : lastRealRun(replay, request[row], step);
         if (kind[row] === 0 || stopped < 0 || (only >= 0 && only !== request[row])) continue;
         const end = Math.min(step, replay.runs.step[stopped] + replay.runs.count[stopped] - 1);
-        const x = axis.to[end] * scale, y = this._top(replay.runs.slot[stopped]);
+        const x = axis.to[end] * scale, y = this.top(replay.runs.slot[stopped]);
         drawMark(c, this.palette, kind[row], x, y, this.rowHeight - this.gap, request[row]);
       }
     }
@@ -217,40 +214,6 @@ export class Timeline {
     c.fillRect(x, AXIS, this.width - x, this.rows);
   }
 
-  _labels(c, step, focus) {
-    const [first, last] = this.visible, { runs, labels } = this.replay;
-    c.font = `600 ${Math.min(12, this.rowHeight - 4)}px ${this.palette.font}`;
-    c.textBaseline = "middle";
-    c.textAlign = "left";
-    for (let slot = 0; slot < this.replay.numSlots; slot++) {
-      let labelled = -1;
-      for (let at = first; at <= last; at++) {
-        const run = this.replay.cell(at, slot);
-        if (run < 0) continue;
-        const request = runs.request[run], end = runs.step[run] + runs.count[run] - 1;
-        if (request !== labelled && this._label(c, run, slot, labels[request], step, focus)) labelled = request;
-        at = end;
-      }
-    }
-  }
-
-  _label(c, run, slot, text, step, focus) {
-    const { axis, replay } = this, kind = replay.runKind[run], tones = this.palette.of(replay.runs.request[run]);
-    if (kind === KIND.STRAGGLER) return false;
-    const first = replay.runs.step[run], last = first + replay.runs.count[run] - 1, padding = replay.runs.padding[run];
-    const x0 = Math.max(this.x(axis.from[first]), GUTTER);
-    let x1 = this.x(axis.to[last]);
-    if (padding) x1 = x0 + ((x1 - x0) * replay.runs.tokens[run]) / (replay.runs.tokens[run] + padding);
-    if (Math.min(x1, this.width) - x0 < c.measureText(text).width + 9) return false;
-    const dimmed = focus >= 0 && replay.runs.request[run] !== focus;
-    const pale = dimmed || first > step;
-    c.fillStyle = pale ? this.palette.colours.muted : kind === KIND.DECODE ? tones.onSoft : tones.onSolid;
-    c.globalAlpha = dimmed ? 0.55 : 1;
-    c.fillText(text, x0 + 5, AXIS + this._top(slot) + (this.rowHeight - this.gap) / 2 + 0.5);
-    c.globalAlpha = 1;
-    return true;
-  }
-
   _cursor(c, step, time) {
     if (time !== null) {
       c.fillStyle = this.palette.colours.cursor;
@@ -264,75 +227,6 @@ export class Timeline {
     c.fillRect(x0 - 0.5, AXIS - 2, 1, this.rows + 2);
     c.fillRect(x1 - 0.5, AXIS - 2, 1, this.rows + 2);
     c.fillRect(x0 - 0.5, AXIS - 2, x1 - x0 + 1, 2);
-  }
-
-  _ticks(c, step) {
-    const { axis, replay, palette } = this;
-    if (!replay.numSteps) return;
-    const [first, last] = this.visible, perStep = (this.width - GUTTER) / Math.max(1, last - first + 1);
-    c.font = `11px ${palette.font}`;
-    c.textBaseline = "alphabetic";
-    c.textAlign = "center";
-    const flag = step >= 0 ? this.x((axis.from[step] + axis.to[step]) / 2) : -100;
-    c.fillStyle = palette.colours.muted;
-    if (axis.byTime) this._timeTicks(c, flag);
-    else {
-      const every = roundUp(58 / perStep, 1);
-      for (let tick = Math.ceil(first / every) * every; tick <= last; tick += every) {
-        const x = this.x((axis.from[tick] + axis.to[tick]) / 2);
-        if (Math.abs(x - flag) > 42 && x > GUTTER && x < this.width - 10) c.fillText(tick, x, 12);
-      }
-    }
-    this._arrivals(c, first, last);
-    if (step >= 0 && flag > 0) this._flag(c, step, flag);
-  }
-
-  _timeTicks(c, flag) {
-    const every = roundUp(76 / this.scale, 1e-9);
-    for (let k = Math.ceil(this.left / this.scale / every); ; k++) {
-      const x = this.x(k * every);
-      if (x > this.width) return;
-      if (Math.abs(x - flag) > 48 && x > GUTTER + 8 && x < this.width - 18) c.fillText(seconds(k * every), x, 12);
-    }
-  }
-
-  _flag(c, step, x) {
-    const text = this.axis.byTime ? `step ${step}` : `${step}`;
-    c.font = `700 11px ${this.palette.font}`;
-    const half = c.measureText(text).width / 2 + 5;
-    x = Math.max(GUTTER + half, Math.min(this.width - half, x));
-    c.fillStyle = this.palette.colours.ink;
-    c.beginPath();
-    c.roundRect(x - half, 0, 2 * half, 16, 4);
-    c.fill();
-    c.fillStyle = this.palette.colours.paper;
-    c.fillText(text, x, 12);
-  }
-
-  // A tick under the picture for each arrival, at the first step that could have served it.
-  _arrivals(c, first, last) {
-    const { lives, requests, numRequests, numSteps } = this.replay, y = AXIS + this.rows + 3;
-    for (let request = 0; request < numRequests; request++) {
-      const seen = lives.steps[request][0];
-      if (seen < first || seen > last || seen >= numSteps) continue;
-      const x = this.x(this.axis.byTime ? requests.arrival_us[request] : this.axis.from[seen]);
-      c.fillStyle = this.palette.of(request).edge;
-      c.beginPath();
-      c.moveTo(x, y);
-      c.lineTo(x + 3, y + 6);
-      c.lineTo(x - 3, y + 6);
-      c.fill();
-    }
-  }
-
-  _slotNumbers(c) {
-    c.font = `11px ${this.palette.font}`;
-    c.fillStyle = this.palette.colours.muted;
-    c.textAlign = "right";
-    c.textBaseline = "middle";
-    const every = this.rowHeight >= 12 ? 1 : this.rowHeight >= 7 ? 4 : 8;
-    for (let slot = 0; slot < this.replay.numSlots; slot += every)
-      c.fillText(slot, GUTTER - 8, AXIS + (slot + 0.5) * this.rowHeight + 0.5);
   }
 }
 

@@ -1,0 +1,116 @@
+"""Iteration-level scheduling: after every step, rows that are done leave and others join (Orca, OSDI 2022)."""
+
+from __future__ import annotations
+
+from lablib.kvcache import KVCacheManager
+from lablib.request import Request
+from lablib.scheduler.base import Scheduler
+from lablib.scheduler.policies import FCFS, Admission, MixedWholePrompts, QueueOrder, ReserveModelMax, StepMix
+from lablib.step import Chunk, StepPlan
+
+
+class IterationScheduler(Scheduler):
+    """One skeleton, running first and then admit what fits; everything else is a policy.
+
+    Args:
+        kv: block tables of the requests that run.
+        max_num_seqs: slots, the most requests that run at once.
+        max_model_len: most tokens of one request, prompt and output.
+        max_num_batched_tokens: most tokens computed in one step; at least ``max_num_seqs``, so that all can decode.
+        order: who is next.
+        admission: how much cache a request is given when it starts.
+        mix: how the token budget of a step is shared.
+
+    Raises:
+        ValueError: a limit that can't work; the message names both numbers.
+    """
+
+    def __init__(
+        self,
+        kv: KVCacheManager,
+        max_num_seqs: int,
+        max_model_len: int,
+        max_num_batched_tokens: int,
+        order: QueueOrder | None = None,
+        admission: Admission | None = None,
+        mix: StepMix | None = None,
+    ) -> None:
+        super().__init__(kv, max_num_seqs, max_model_len)
+        if max_num_batched_tokens < max_num_seqs:
+            raise ValueError(
+                f"max_num_batched_tokens={max_num_batched_tokens} is less than max_num_seqs={max_num_seqs}: "
+                "not all running requests could decode in one step; raise the one or lower the other"
+            )
+        self.max_num_batched_tokens = max_num_batched_tokens
+        self.order = order or FCFS()
+        self.admission = admission or ReserveModelMax()
+        self.mix = mix or MixedWholePrompts()
+
+    def add(self, request: Request) -> None:
+        """Put a request at the end of the queue; see ``Scheduler.add``."""
+        largest = self.mix.largest(self.max_num_batched_tokens)
+        if largest is not None and request.num_prompt_tokens > largest:
+            raise ValueError(
+                f"request {request.request_id}: {request.num_prompt_tokens} prompt tokens are computed in one step, "
+                f"over max_num_batched_tokens={self.max_num_batched_tokens}; raise it or shorten the prompt"
+            )
+        super().add(request)
+
+    def schedule(self, now: float) -> StepPlan:
+        """Let every running request go on, then admit from the queue while slots, blocks and tokens last."""
+        budget = self.max_num_batched_tokens
+        chunks: list[Chunk] = []
+        admitted: list[str] = []
+        for request in self.running.values():
+            num_tokens = self.mix.num_tokens(request, budget)
+            if num_tokens:
+                chunks.append(self.chunk(request, num_tokens))
+                budget -= num_tokens
+        reason = ""
+        while self.waiting and not reason:
+            request = self.order.first(self.waiting)
+            num_tokens = self.mix.num_tokens(request, budget)
+            reason = self.why_not(request, num_tokens)
+            if not reason:
+                self.admit(self.admission.num_tokens(request, self.max_model_len), request)
+                chunks.append(self.chunk(request, num_tokens))
+                admitted.append(request.request_id)
+                budget -= num_tokens
+        waits = self.waits(request, reason) if reason else {}
+        return StepPlan(chunks=tuple(chunks), admitted=tuple(admitted), waits=waits)
+
+    def why_not(self, request: Request, num_tokens: int) -> str:
+        """Which limit keeps a waiting request from computing ``num_tokens`` in this step; empty when none does."""
+        if self.num_free_slots == 0:
+            return "slots"
+        reserve = self.admission.num_tokens(request, self.max_model_len)
+        if not self.kv.can_fit(request.request_id, reserve):
+            need, free = self.kv.missing(request.request_id, reserve), self.kv.pool.num_free
+            return f"blocks: needs {need}, free {free}"
+        return "" if num_tokens else "token budget"
+
+
+def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside StaticBatching
+    max_num_seqs: int,
+    max_model_len: int,
+    max_num_batched_tokens: int | None = None,
+    block_size: int | None = None,
+    num_blocks: int | None = None,
+) -> IterationScheduler:
+    """An iteration-level scheduler under the names that vLLM gives its limits.
+
+    Args:
+        max_num_seqs: most requests that run at once.
+        max_model_len: most tokens of one request.
+        max_num_batched_tokens: most tokens of one step; by default a full prompt and a decode for every other slot.
+        block_size: tokens a block of the KV cache holds; by default ``max_model_len``, one block a request.
+        num_blocks: blocks of the KV cache; by default enough for all slots.
+    """
+    block_size = block_size or max_model_len
+    num_blocks = num_blocks or max_num_seqs * -(-max_model_len // block_size)
+    return IterationScheduler(
+        KVCacheManager(num_blocks, block_size),
+        max_num_seqs,
+        max_model_len,
+        max_num_batched_tokens or max_model_len + max_num_seqs,
+    )

@@ -1,0 +1,7 @@
+"""The questions an iteration-level scheduler leaves open, one file each: who is next, what to reserve, who computes."""
+
+from lablib.scheduler.policies.admission import Admission, ReserveModelMax
+from lablib.scheduler.policies.mix import MixedWholePrompts, StepMix
+from lablib.scheduler.policies.order import FCFS, QueueOrder
+
+__all__ = ["FCFS", "Admission", "MixedWholePrompts", "QueueOrder", "ReserveModelMax", "StepMix"]

@@ -1,0 +1,300 @@
+"""The player on its offline page: right numbers, linked views, keys, themes, odd runs, speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import Watched
+from odd_traces import TRACES, preempting_trace
+from playwright.sync_api import Page
+from synthetic_traces import continuous_trace, huge_trace, static_trace
+
+from lablib.trace import Trace
+from lablib.viz import StepPlayer
+
+pytestmark = pytest.mark.browser
+Opener = Callable[..., Watched]
+PLAYER = "document.querySelector('.step-player').player"
+
+
+@pytest.fixture
+def show(open_page: Opener, tmp_path: Path) -> Opener:
+    """``show(traces, …)``: the player's page, drawn."""
+
+    def show_it(traces: Trace | list[Trace], width: int = 1280, **options: Any) -> Watched:
+        path = StepPlayer(traces).save_html(tmp_path / "page.html")
+        watched = open_page(path.as_uri(), width, **options)
+        watched.page.locator(".sp-play").wait_for()
+        return watched
+
+    return show_it
+
+
+def ask(page: Page, expression: str) -> Any:
+    """The value of an expression in which ``player`` is the player."""
+    return page.evaluate(f"() => {{ const player = {PLAYER}; return {expression}; }}")
+
+
+def goto(page: Page, step: int) -> None:
+    ask(page, f"[player.seek({step}), player._drawNow()]")
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_any_run_is_shown_without_a_complaint_or_a_request(name: str, show: Opener) -> None:
+    watched = show(TRACES[name]())
+    page = watched.page
+    for key in [
+        "n",
+        "n",
+        "n",
+        "+",
+        "ArrowDown",
+        "ArrowDown",
+        "z",
+        "ArrowRight",
+        "Shift+ArrowRight",
+        "End",
+        "ArrowLeft",
+        "p",
+        "x",
+        "0",
+        "?",
+        "Escape",
+        "Home",
+        "ArrowUp",
+    ]:
+        page.locator(".sp-range").first.press(key)
+    box = page.locator(".sp-timeline").first.bounding_box()
+    for share in (0.1, 0.5, 0.9):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + share * box["height"])
+    page.mouse.click(box["x"] + 60, box["y"] + 30)
+    ask(page, "player.toggleAxis()")
+    page.set_viewport_size({"width": 620, "height": 900})
+    page.wait_for_timeout(150)
+    assert ask(page, "player.root.dataset.size") == "narrow"
+    assert watched.errors == []
+    assert len(watched.requests) == 1
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+RUNS = {
+    "static": static_trace,
+    "chunked": lambda: continuous_trace(40, slots=16, budget=40, prompt=(1, 60)),
+    "preempting": preempting_trace,
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_shown_is_what_the_trace_says(name: str, show: Opener) -> None:
+    trace = RUNS[name]()
+    page = show(trace).page
+    chunks, truth = trace.chunks(), list(replay(trace))
+    lane, blocks = "player.lanes[0]", "player.lanes[0].replay.blocks"
+    for step in [*range(0, trace.num_steps, 7), trace.num_steps - 1, 3, 0]:
+        goto(page, step)
+        now, (owners, written, waiting, doing) = chunks["step"] == step, truth[step]
+        computed = int(chunks["tokens"][now].sum() + chunks["padding"][now].sum())
+        numbers = [int(number) for number in page.locator(".sp-number").all_text_contents()[:4]]
+        assert numbers == [now.sum(), computed, sum(owner >= 0 for owner in owners), len(waiting)]
+        assert ask(page, f"[...{blocks}.owner]") == owners
+        filled = f"{blocks}.written(block, {lane}.replay.computed(owner, {step}))"
+        assert ask(page, f"[...{blocks}.owner].map((owner, block) => owner < 0 ? 0 : {filled})") == written
+        assert sorted(ask(page, f"{lane}.waiting.map((entry) => entry.request)")) == waiting
+        assert ask(page, cells(lane, step)) == doing
+        for request in range(trace.num_requests):
+            sampled = chunks["sampled"][(chunks["request"] == request) & (chunks["step"] <= step)].sum()
+            assert ask(page, f"{lane}.replay.generated({request}, {step})") == sampled
+
+
+def cells(lane: str, step: int) -> str:
+    """Asks for request and kind in every slot of a step."""
+    run = f"{lane}.replay.cell({step}, slot)"
+    what = f"{run} < 0 ? null : [{lane}.replay.runs.request[{run}], KIND_NAMES[{lane}.replay.runKind[{run}]]]"
+    names = '["decode", "prefill", "chunk", "recompute", "straggler"]'
+    return f"Array.from({{ length: {lane}.replay.numSlots }}, (_, slot) => {what.replace('KIND_NAMES', names)})"
+
+
+def replay(trace: Trace) -> Iterator[tuple[list[int], list[int], list[int], list[list[Any] | None]]]:
+    """Per step: owner and written tokens of each block, who waits, who does what; slowly, from the definitions."""
+    size, count, chunks = trace.meta["block_size"], trace.meta["num_blocks"], trace.chunks()
+    changes = list(zip(*trace.tables["blocks"].values(), strict=True))
+    events = list(zip(*trace.tables["events"].values(), strict=True))
+    arrivals, starts = np.array(trace.requests["arrival_us"]), trace.step_times()[0] * 1e6 + 0.5
+    tables: dict[int, list[int]] = {request: [] for request in range(trace.num_requests)}
+    history = [History(prompt) for prompt in trace.requests["prompt"]]
+    row = at = 0
+    for step in range(trace.num_steps):
+        while row < len(changes) and changes[row][0] <= step:
+            _, request, freed, num = changes[row]
+            ids = list(trace.block_ids[at : at + num])
+            tables[request] = [b for b in tables[request] if b not in ids] if freed else tables[request] + ids
+            row, at = row + 1, at + num
+        doing: list[list[Any] | None] = [None] * trace.meta["max_num_seqs"]
+        for i in np.flatnonzero(chunks["step"] == step):
+            request = int(chunks["request"][i])
+            doing[chunks["slot"][i]] = [request, history[request].take(*(int(chunks[c][i]) for c in CHUNK))]
+        owners, written = [-1] * count, [0] * count
+        for request, table in tables.items():
+            for place, block in enumerate(table):
+                owners[block] = request
+                written[block] = max(0, min(size, history[request].computed - place * size))
+        waiting = set(np.flatnonzero(arrivals <= starts[step]).tolist())
+        for at_step, kind, request in events:
+            if at_step <= step and kind in (0, 2):
+                waiting.discard(request)
+            elif at_step <= step and kind == 1:
+                waiting.add(request)
+        yield owners, written, sorted(waiting), doing
+
+
+CHUNK = ("start", "tokens", "sampled")
+
+
+@dataclass(slots=True)
+class History:
+    """How far a request has got, and what its next chunk therefore is."""
+
+    prompt: int
+    computed: int = 0
+    reached: int = 0
+    outputs: int = 0
+    partial: bool = False
+
+    def take(self, start: int, tokens: int, sampled: int) -> str:
+        if not tokens:
+            return "straggler"
+        if self.outputs and start == self.prompt + self.outputs - 1:
+            kind = "decode"
+        elif start < self.reached:
+            kind = "recompute"
+        else:
+            kind = "chunk" if self.partial or not sampled else "prefill"
+        self.computed = start + tokens
+        self.reached = max(self.reached, self.computed)
+        self.outputs += sampled
+        self.partial = not sampled
+        return kind
+
+
+def test_a_request_that_is_pointed_at_lights_up_in_every_view(show: Opener) -> None:
+    page = show(static_trace(text=True)).page
+    goto(page, 20)
+    dark = pixels(page)
+    page.locator(".sp-queue-list li").nth(1).hover()
+    page.wait_for_function(f"{PLAYER}.hovered === 'r9'")
+    assert page.locator(".sp-queue-list .sp-lit").text_content().startswith("r9")
+    box = page.locator(".sp-blocks-canvas").bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 40)
+    page.wait_for_function(f"{PLAYER}.hovered === 'r1'")
+    page.wait_for_timeout(50)
+    assert page.locator(".sp-inspector .sp-head").inner_text().split() == ["r1", "Request", "r1"]
+    assert page.locator(".sp-tip").inner_text().startswith("block 1 · r1")
+    assert all(a != b for a, b in zip(dark, pixels(page), strict=True))
+    page.mouse.click(box["x"] + 40, box["y"] + 40)
+    assert ask(page, "player.selected") == "r1"
+
+
+def pixels(page: Page) -> list[str]:
+    return ask(page, "[player.lanes[0].timeline.canvas, player.lanes[0].grid.canvas].map((c) => c.toDataURL())")
+
+
+def test_keys_do_what_the_help_says(show: Opener) -> None:
+    trace = continuous_trace()
+    page = show(trace).page
+    admitted = sorted({step for step in trace.tables["events"]["step"] if step < trace.num_steps})
+    last = trace.num_steps - 1
+    scrubber = page.locator(".sp-range")
+    for key, step in [
+        ("ArrowRight", 1), ("Shift+ArrowRight", 11), ("ArrowLeft", 10), ("End", last), ("Home", 0), ("n", admitted[1]),
+        ("n", admitted[2]), ("p", admitted[1]), ("Shift+ArrowLeft", max(0, admitted[1] - 10)),
+    ]:  # fmt: skip
+        scrubber.press(key)
+        assert ask(page, "player.lanes[0].step") == step, key
+    rate = ask(page, "player.clock.rate")
+    scrubber.press("+")
+    assert ask(page, "player.clock.rate") == rate + 1
+    scrubber.press("ArrowDown")
+    assert ask(page, "player.selected") != ""
+    scrubber.press("?")
+    assert page.locator(".sp-help").is_visible()
+    scrubber.press("Escape")
+    assert not page.locator(".sp-help").is_visible()
+    scrubber.press("Escape")
+    assert ask(page, "player.selected") == ""
+    scrubber.press(" ")
+    page.wait_for_function(f"{PLAYER}.lanes[0].step > 3")
+    assert page.locator(".sp-story").get_attribute("aria-live") == "off"
+    page.locator(".sp-play").press(" ")
+    assert page.locator(".sp-story").get_attribute("aria-live") == "polite"
+    assert scrubber.get_attribute("aria-valuetext").startswith(f"step {ask(page, 'player.lanes[0].step')} of {last}")
+
+
+def test_dragging_the_timeline_scrubs(show: Opener) -> None:
+    page = show(static_trace()).page
+    box = page.locator(".sp-timeline").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 60, steps=4)
+    page.mouse.up()
+    expected = ask(page, "player.lanes[0].timeline.pick(300, 60).step")
+    assert ask(page, "player.lanes[0].step") == expected > 10
+
+
+def test_several_runs_share_one_clock(show: Opener) -> None:
+    traces = TRACES["two"]()
+    page = show(traces).page
+    for share in (0.2, 0.6, 1.0):
+        at = share * max(trace.step_times()[1][-1] for trace in traces) * 1e6
+        ask(page, f"player.seek({at})")
+        expected = [int((trace.step_times()[0] * 1e6 <= at + 0.5).sum()) - 1 for trace in traces]
+        assert ask(page, "player.lanes.map((lane) => lane.step)") == expected
+    page.wait_for_timeout(60)
+    assert "22 of 22 requests done at" in page.locator(".sp-progress").nth(1).text_content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["preempting", "three"])
+def test_axe_finds_nothing(name: str, scheme: str, show: Opener) -> None:
+    page = show(TRACES[name](), color_scheme=scheme).page
+    for key in ("n", "n", "ArrowDown", "?"):
+        page.locator(".sp-range").press(key)
+    page.wait_for_timeout(300)
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_the_theme_is_followed_while_the_player_lives(show: Opener) -> None:
+    page = show(static_trace(), color_scheme="light").page
+    assert ask(page, "player.palette.dark") is False
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{PLAYER}.palette.dark === true")
+    page.evaluate("document.documentElement.style.setProperty('--jp-layout-color1', '#fff')")
+    page.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    page.wait_for_function(f"{PLAYER}.palette.dark === false")
+
+
+def test_scrubbing_a_big_run_draws_at_least_30_times_a_second(show: Opener) -> None:
+    watched = show(huge_trace())
+    rates = [watched.page.evaluate(SCRUB) for _ in range(3)]
+    print("updates per second:", [round(rate, 1) for rate in rates])
+    assert max(rates) >= 30
+    assert watched.errors == []
+
+
+SCRUB = """async () => {
+  const player = document.querySelector('.step-player').player, range = player.controls.range;
+  const frames = 60, drawn = player.draws, begin = performance.now();
+  for (let i = 0; i < frames; i++) {
+    range.value = ((i * 997) % 2000);
+    range.dispatchEvent(new Event('input'));
+    await new Promise(requestAnimationFrame);
+  }
+  return (player.draws - drawn) / (performance.now() - begin) * 1e3;
+}"""

@@ -1,0 +1,26 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import course_example
+import pytest
+from course_cells import Notebook
+
+from lablib.course import pieces, registry, store
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Notebook]:
+    """A fresh session of a learner whose answers are kept in ``tmp_path / "mine"``, with the example lab."""
+    monkeypatch.setenv("LABLIB_MINE", str(tmp_path / "mine"))
+    monkeypatch.setenv("LABLIB_EXERCISES", "fallback")
+    monkeypatch.delenv("LABLIB_PREDICT", raising=False)
+    registry.register(course_example.LAB)
+    pieces.forget_attempts()
+    yield Notebook()
+    pieces.forget_attempts()
+    registry.unregister(90)
+    store.forget_session()
