@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import lablib  # noqa: F401 - before any test imports torch: it says how torch's threads wait for each other
+
 # Set before any kernel starts: untouched exercises run the reference, results don't wait for a guess, and progress
 # bars, which write to stderr, stay silent.
 os.environ.setdefault("LABLIB_EXERCISES", "fallback")

@@ -62,6 +62,8 @@ def test_given_lines_of_a_stub_do_not_count_as_own_code(notebook: Notebook) -> N
     with_stub = type(exercise)(exercise.key, "t", exercise.reference, exercise.cases, exercise.hints, stub=given)
     registry.register(type(course_example.LAB)(90, "t", (with_stub,)))
     assert notebook.run('@exercise("90.1")\n' + given)["pad"] is course_example.pad_batch
+    described = given.replace("\n", '\n    """Pad."""\n', 1)
+    assert notebook.run('@exercise("90.1")\n' + described)["pad"] is course_example.pad_batch
     assert (
         notebook.run('@exercise("90.1")\n' + given.replace("width)", "width + 1)"))["pad"] is course_example.pad_batch
     )

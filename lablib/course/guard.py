@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -24,44 +25,68 @@ def limits(namespace: dict[str, Any], max_steps: int, seconds: float) -> Iterato
         max_steps: lines and calls.
         seconds: wall-clock time; only enforced in the main thread of a system with interval timers.
     """
+    guard = _Guard(namespace, max_steps, seconds)
     before = sys.gettrace()
-    sys.settrace(_line_counter(namespace, max_steps))
+    sys.settrace(guard.count)
     try:
-        with _timer(seconds):
+        with guard.timer():
             yield
     finally:
         sys.settrace(before)
 
 
-def _line_counter(namespace: dict[str, Any], max_steps: int) -> Any:
-    steps = 0
+@dataclass(slots=True)
+class _Guard:
+    namespace: dict[str, Any]
+    max_steps: int
+    seconds: float
+    steps: int = 0
+    reason: str = ""
 
-    def count(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal steps
-        if frame.f_globals is not namespace:
+    def count(self, frame: FrameType, event: str, argument: object) -> Any:
+        """A trace function that counts the learner's lines."""
+        if frame.f_globals is not self.namespace:
             return None
-        steps += event in ("line", "call")
-        if steps > max_steps:
-            raise TooLong(f"stopped after {max_steps:,} lines of your code")
-        return count
+        self.steps += event in ("line", "call")
+        if self.steps > self.max_steps:
+            self.reason = f"stopped after {self.max_steps:,} lines of your code"
+            if self._has_timer():  # in case the learner's code catches this: Python stops tracing now
+                signal.setitimer(signal.ITIMER_REAL, 0.1, 1.0)
+            raise TooLong(self.reason)
+        return self.count
 
-    return count
+    @contextmanager
+    def timer(self) -> Iterator[None]:
+        """Ring after the given time, and then every second."""
+        if not self._has_timer():
+            yield
+            return
+        handler = signal.signal(signal.SIGALRM, self._ring)
+        timer = signal.setitimer(signal.ITIMER_REAL, self.seconds, 1.0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+            signal.signal(signal.SIGALRM, handler)
 
+    def _ring(self, number: int, frame: FrameType | None) -> None:
+        self.reason = self.reason or f"stopped after {self.seconds:g} seconds"
+        # A bare `except:` inside the loop catches the exception raised here. Its own lines stand outside of its `try`,
+        # so a second exception, raised in the first of them, ends the loop.
+        sys.settrace(self._raise_again)
+        while frame is not None:
+            if frame.f_globals is self.namespace:
+                frame.f_trace = self._raise_again
+            frame = frame.f_back
+        raise TooLong(self.reason)
 
-@contextmanager
-def _timer(seconds: float) -> Iterator[None]:
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    def _raise_again(self, frame: FrameType, event: str, argument: object) -> Any:
+        if frame.f_globals is not self.namespace:
+            return None
+        if event == "line":
+            raise TooLong(self.reason)
+        return self._raise_again
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TooLong(f"stopped after {seconds:g} seconds")
-
-    handler = signal.signal(signal.SIGALRM, stop)
-    # It rings again every second: a bare `except:` inside an endless loop may swallow the first ring.
-    timer = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, handler)
+    @staticmethod
+    def _has_timer() -> bool:
+        return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()

@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lablib.step import Chunk
+
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 PAD_TOKEN = 0
 
 PadBatch = Callable[[Sequence[Sequence[int]], Sequence[int]], tuple[IntArray, IntArray, BoolArray]]
+PackChunks = Callable[[Sequence[Chunk], int], tuple[IntArray, IntArray, IntArray]]
 
 
 def pad_batch(rows: Sequence[Sequence[int]], starts: Sequence[int]) -> tuple[IntArray, IntArray, BoolArray]:
@@ -35,16 +38,36 @@ def pad_batch(rows: Sequence[Sequence[int]], starts: Sequence[int]) -> tuple[Int
     return token_ids, positions, is_real
 
 
-def pack_rows(rows: Sequence[Sequence[int]], starts: Sequence[int]) -> tuple[IntArray, IntArray, BoolArray]:
-    """Put rows of any length one behind the other, without padding.
+def slot_mapping(block_ids: Sequence[int], positions: IntArray, block_size: int) -> IntArray:
+    """Rows of the flat KV cache where the K/V of some positions of one request live.
 
     Args:
-        rows: token ids of each row, ``B`` lists.
-        starts: position of each row's first token in its sequence, ``B`` numbers.
+        block_ids: the request's block table; block ``b`` is rows ``b * block_size`` to ``(b + 1) * block_size - 1``.
+        positions: positions in the request's sequence, ``[n]``.
+        block_size: tokens a block holds.
 
     Returns:
-        token ids, positions and is_real (all true), each ``[num_tokens]``.
+        ``[n]`` rows.
     """
-    token_ids = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
-    positions = np.concatenate([np.arange(start, start + len(row)) for row, start in zip(rows, starts, strict=True)])
-    return token_ids, positions, np.ones(len(token_ids), dtype=np.bool_)
+    blocks = np.asarray(block_ids, dtype=np.int64)[positions // block_size]
+    rows: IntArray = blocks * block_size + positions % block_size
+    return rows
+
+
+def pack_chunks(chunks: Sequence[Chunk], block_size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Put chunks of different requests and lengths one behind the other: one flat batch without padding.
+
+    Args:
+        chunks: each with its ``token_ids``, ``start`` and ``block_ids``.
+        block_size: tokens a block of the KV cache holds.
+
+    Returns:
+        token ids, positions and slots (rows of the flat KV cache), each ``[num_tokens]``.
+    """
+    token_ids, positions, slots = [], [], []
+    for chunk in chunks:
+        places = np.arange(chunk.start, chunk.start + len(chunk.token_ids))
+        token_ids.append(np.asarray(chunk.token_ids, dtype=np.int64))
+        positions.append(places)
+        slots.append(slot_mapping(chunk.block_ids, places, block_size))
+    return np.concatenate(token_ids), np.concatenate(positions), np.concatenate(slots)

@@ -84,8 +84,8 @@ class Gauge {
       outline.lineTo(x + 1, this._y(top));
     });
     const shape = new Path2D(outline);
-    shape.lineTo(this.width, HEIGHT);
-    shape.lineTo(0, HEIGHT);
+    shape.lineTo(this.width, this._y(0));
+    shape.lineTo(0, this._y(0));
     c.fillStyle = area;
     c.fill(shape);
     c.lineWidth = 0.9;

@@ -55,8 +55,10 @@ function drawWords(c, timeline, run, first, last, slot, free) {
   c.fillStyle = decodes ? tones.onSoft : tones.onSolid;
   for (let step = first; step <= last; step++) {
     const text = (pieces[replay.generated(request[run], step) - 1] ?? "").trim();
-    const right = timeline.x(axis.to[step]), width = Math.min(c.measureText(text).width, axis.pitch * timeline.scale - 4);
+    const right = timeline.x(axis.to[step]), natural = c.measureText(text).width;
+    const width = Math.min(natural, axis.pitch * timeline.scale - 4);
+    if (!text || width < 0.6 * natural) continue; // squeezed a little, or left out
     const x = decodes ? Math.max(timeline.x(axis.from[step]) + 3, free) : right - width - 3;
-    if (text && width > 0 && x >= free && right - x >= width) c.fillText(text, x, middle(timeline, slot), width);
+    if (x >= free && right - x >= width) c.fillText(text, x, middle(timeline, slot), width);
   }
 }

@@ -5,7 +5,7 @@ import { STATE, STATE_NAMES } from "./lives.js";
 import { plural, seconds } from "./format.js";
 
 const ROWS = 6;
-const PROMPT_TAIL = 150; // characters
+const PROMPT_TAIL = 110; // characters
 
 export class Queue {
   constructor(lane, compact) {
@@ -81,8 +81,9 @@ export class Inspector {
 
   /** Show request `id`; without one, whoever computes in the first slot. */
   draw(focus, palette) {
-    const id = focus || this.lanes[0].firstAtWork(), owner = this.lanes.find((lane) => lane.replay.indexOf.has(id));
-    this.hint.hidden = Boolean(focus);
+    const knows = (id) => this.lanes.find((lane) => lane.replay.indexOf.has(id));
+    const id = knows(focus) ? focus : this.lanes[0].firstAtWork(), owner = knows(id);
+    this.hint.hidden = id === focus;
     this.body.hidden = this.chip.hidden = !owner;
     if (!owner) return say(this.title, "Nobody computes");
     const request = owner.replay.indexOf.get(id), { prompt, max_tokens, prompt_text, message } = owner.replay.requests;

@@ -94,6 +94,7 @@ export class Player {
     const columns = this.lanes.length > 1 && width / this.lanes.length >= 560 ? this.lanes.length : 1;
     this.root.dataset.size = width / columns >= 960 ? "wide" : width / columns >= 680 ? "medium" : "narrow";
     this.root.style.setProperty("--sp-columns", columns);
+    this.root.classList.toggle("sp-abreast", columns > 1);
     this.palette = new Palette(this.root);
     for (const lane of this.lanes) lane.layout(this.palette, this.clock.place(lane));
     this.controls.layout();
