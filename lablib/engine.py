@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from lablib.arrivals import Arrivals
 from lablib.clock import Clock, VirtualClock
 from lablib.executor import Executor
 from lablib.recorder import TraceRecorder
@@ -113,19 +113,24 @@ class Engine:
     def run(self, workload: Iterable[Request]) -> Trace:
         """Serve requests as they arrive, until all are done; refused ones are in the trace with the reason.
 
+        A workload may have ``on_finish(request, now)``, called when one of its requests ends: the requests that it
+        returns arrive too (clients that wait for an answer before they ask again).
+
         A keyboard interrupt takes effect at the end of the running step, so the trace is whole and the engine usable.
 
         Raises:
             SchedulerStuck: requests wait, and neither time nor arrivals can change that.
         """
-        arrivals = deque(sorted(workload, key=lambda request: request.arrival_time))
+        arrivals = Arrivals(workload)
         self.scheduler.reopen()
         with _interrupt_between_steps() as check_interrupt:
             try:
                 while arrivals or self.scheduler.has_work():
                     self._let_in(arrivals)
                     num_steps = self.trace.num_steps
-                    self.step()
+                    for output in self.step():
+                        if output.finished:
+                            arrivals.finished(output.request_id, self.clock.now())
                     check_interrupt()
                     if self.trace.num_steps == num_steps:
                         self._wait(arrivals)
@@ -187,24 +192,27 @@ class Engine:
             sampling = replace(sampling, stop_token_ids=(*sampling.stop_token_ids, *self.executor.eos_token_ids))
         return sampling
 
-    def _let_in(self, arrivals: deque[Request]) -> None:
-        """Take in every request that has arrived by now; close the door behind the last one."""
-        while arrivals and arrivals[0].arrival_time <= self.clock.now():
+    def _let_in(self, arrivals: Arrivals) -> None:
+        """Take in every request that has arrived by now; close the door when nobody else can come."""
+        for request in arrivals.take(self.clock.now()):
+            self.scheduler.reopen()
             try:
-                self.add_request(arrivals.popleft())
-            except ValueError:
-                continue  # refused by name: the trace has the reason
-        if not arrivals:
+                self.add_request(request)
+            except ValueError:  # refused by name: the trace has the reason
+                arrivals.finished(request.request_id, self.clock.now())
+        if not arrivals and not arrivals.more_may_follow:
             self.scheduler.close()
 
-    def _wait(self, arrivals: deque[Request]) -> None:
+    def _wait(self, arrivals: Arrivals) -> None:
         """Nobody could compute: let time pass until something changes."""
-        moments = [request.arrival_time for request in arrivals][:1]
+        moments = [] if arrivals.next_time is None else [arrivals.next_time]
         timer = self.scheduler.next_event(self.clock.now())
         if timer is not None and timer > self.clock.now():
             moments.append(timer)
         if moments:
             self.clock.wait_until(min(moments))
+        elif self.scheduler.has_work() and not self.scheduler.closed:
+            self.scheduler.close()  # every client waits for an answer: nobody comes before one of these is served
         elif self.scheduler.has_work():
             raise SchedulerStuck(
                 f"{type(self.scheduler).__name__} plans nothing for {len(self.scheduler.waiting)} waiting and "

@@ -44,6 +44,10 @@ class ModelShape:
         num_layers: decoder layers.
         num_kv_heads: key/value heads.
         head_dim: elements of one key or value.
+        num_heads: query heads.
+        vocab_size: rows of the embedding table and of the output head.
+        hidden_size: columns of both.
+        tied: whether the output head is the embedding table, and counted once.
     """
 
     name: str
@@ -51,16 +55,34 @@ class ModelShape:
     num_layers: int
     num_kv_heads: int
     head_dim: int
+    num_heads: int
+    vocab_size: int
+    hidden_size: int
+    tied: bool
+
+    @property
+    def head_weights(self) -> int:
+        """Weights of the output head: only positions that sample are multiplied with them."""
+        return self.vocab_size * self.hidden_size
+
+    @property
+    def layer_weights(self) -> int:
+        """Weights that every position is multiplied with: all but the head and the embedding, which is looked up."""
+        return self.num_weights - self.head_weights * (1 if self.tied else 2)
 
 
 # Shapes from the models' published config.json files.
 MODELS = {
     shape.name: shape
     for shape in (
-        ModelShape("SmolLM2-135M", 134_515_008, num_layers=30, num_kv_heads=3, head_dim=64),
-        ModelShape("Qwen2.5-0.5B", 494_032_768, num_layers=24, num_kv_heads=2, head_dim=64),
-        ModelShape("Llama-3-8B", 8_030_261_248, num_layers=32, num_kv_heads=8, head_dim=128),
-        ModelShape("Llama-3-70B", 70_553_706_496, num_layers=80, num_kv_heads=8, head_dim=128),
+        ModelShape("SmolLM2-135M", 134_515_008, 30, 3, 64, num_heads=9, vocab_size=49_152, hidden_size=576, tied=True),
+        ModelShape(
+            "Qwen2.5-0.5B", 494_032_768, 24, 2, 64, num_heads=14, vocab_size=151_936, hidden_size=896, tied=True
+        ),
+        ModelShape(
+            "Llama-3-8B", 8_030_261_248, 32, 8, 128, num_heads=32, vocab_size=128_256, hidden_size=4096, tied=False
+        ),
+        ModelShape("Llama-3-70B", 70_553_706_496, 80, 8, 128, 64, vocab_size=128_256, hidden_size=8192, tied=False),
     )
 }
 
@@ -68,6 +90,7 @@ MODELS = {
 T4 = Machine("T4", flops=65e12, bandwidth=320e9, source="NVIDIA T4 data sheet, fp16")
 A100 = Machine("A100", flops=312e12, bandwidth=2039e9, source="NVIDIA A100 80 GB SXM data sheet, bf16 dense")
 H100 = Machine("H100", flops=989e12, bandwidth=3350e9, source="NVIDIA H100 SXM data sheet, bf16 dense")
+H200 = Machine("H200", flops=989e12, bandwidth=4800e9, source="NVIDIA H200 SXM data sheet, bf16 dense")
 MACHINES = {machine.name: machine for machine in (T4, A100, H100)}
 
 

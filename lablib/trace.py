@@ -62,6 +62,7 @@ INTEGER_TABLES: dict[str, tuple[str, ...]] = {
     "waits": ("step", "request", "reason"),
 }
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
 class TraceError(ValueError):
@@ -98,7 +99,7 @@ class Trace:
         """One integer column as an array ``[rows]``."""
         return np.array(self.tables[table][name], dtype=np.int64)
 
-    def step_times(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def step_times(self) -> tuple[FloatArray, FloatArray]:
         """Start and end of every step, in seconds since the run began; two arrays ``[num_steps]``."""
         duration = self.column("steps", "duration_us")
         ends = np.cumsum(self.column("steps", "gap_us") + duration)
@@ -120,6 +121,33 @@ class Trace:
         rows = self._expand("deliveries")
         order = np.argsort(rows["step"], kind="stable")
         return {name: rows[name][order] for name in ("request", "step", "tokens")}
+
+    def milestones(self) -> dict[str, FloatArray]:
+        """When each request arrived, was first scheduled, got its first and its last token.
+
+        Returns:
+            Columns ``arrival``, ``scheduled``, ``first_token`` and ``finish``, each ``[num_requests]``, in seconds since
+            the run began; ``nan`` for what has not happened.
+        """
+        starts, ends = self.step_times()
+        admitted = self.column("events", "kind") == EVENT_KINDS.index("admitted")
+        who, step = self.column("events", "request")[admitted], self.column("events", "step")[admitted]
+        deliveries = self.deliveries()
+        given = ends[deliveries["step"]]
+        finish = -self._first(deliveries["request"][::-1], -given[::-1])
+        finish[np.array([reason is None for reason in self.requests["finish_reason"]], dtype=np.bool_)] = np.nan
+        return {
+            "arrival": np.array(self.requests["arrival_us"], dtype=np.float64) / 1e6,
+            "scheduled": self._first(who, starts[step]),
+            "first_token": self._first(deliveries["request"], given),
+            "finish": finish,
+        }
+
+    def _first(self, who: IntArray, when: FloatArray) -> FloatArray:
+        """For each request its first entry of ``when``; ``nan`` for one that has none."""
+        first = np.full(self.num_requests, np.nan)
+        first[who[::-1]] = when[::-1]
+        return first
 
     def _expand(self, table: str) -> dict[str, IntArray]:
         """Turn runs into one row a step; ``turn`` is the row's place in its run."""

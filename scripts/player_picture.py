@@ -14,11 +14,6 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from lablib.engine import Engine
-from lablib.executor.model import ModelExecutor
-from lablib.model import load_model
-from lablib.request import Request, SamplingParams
-from lablib.scheduler import StaticBatching
 from lablib.trace import Trace
 from lablib.viz import StepPlayer
 
@@ -44,6 +39,13 @@ QUESTIONS = {
 
 def serve() -> Trace:
     """Answer the questions with the default model."""
+    # Only here, because a saved trace can be drawn without torch.
+    from lablib.engine import Engine
+    from lablib.executor.model import ModelExecutor
+    from lablib.model import load_model
+    from lablib.request import Request, SamplingParams
+    from lablib.scheduler import StaticBatching
+
     model = load_model()
     requests = [
         Request(f"r{i}", model.encode_chat(question), SamplingParams(max_tokens=length))

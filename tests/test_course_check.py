@@ -104,8 +104,8 @@ def test_an_endless_loop_is_stopped_at_once_even_if_it_catches_everything(
 
 
 def test_an_endless_loop_is_stopped_in_a_thread_too(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
-    notebook.run('@exercise("90.1")\ndef pad(rows, pad_id=0):\n    while True: pass')
-    thread = threading.Thread(target=check, args=("90.1",))
+    notebook.run('@exercise("90.1")\ndef pad(rows, pad_id=0):\n    while True:\n        pass')
+    thread = threading.Thread(target=check, args=("90.1",), daemon=True)
     thread.start()
     thread.join(10)
     assert "stopped after 100,000 lines of your code" in capsys.readouterr().out

@@ -93,7 +93,9 @@ class Quantiles:
     def __post_init__(self) -> None:
         points = sorted(self.tokens.items())
         percents, lengths = tuple(percent for percent, _ in points), tuple(length for _, length in points)
-        _require(len(points) >= 2 and percents[0] == 0 and percents[-1] == 100, "quantiles must go from 0 to 100 percent")
+        _require(
+            len(points) >= 2 and percents[0] == 0 and percents[-1] == 100, "quantiles must go from 0 to 100 percent"
+        )
         rises = lengths[0] >= 1 and list(lengths) == sorted(lengths)
         _require(rises, f"quantiles must be at least 1 token and never fall, got {lengths}")
         object.__setattr__(self, "_percents", percents)

@@ -64,7 +64,11 @@ def published_arrivals(name: str, rate: float | None = None) -> ArrivalProcess:
 
 
 def load(name: str) -> Workload:
-    """A workload that comes with the project: ``mixed32``, 32 real prompts that differ in length, all at once."""
+    """A workload that comes with the project.
+
+    ``mixed32``: 32 real prompts of 16 to 229 tokens and answers of 8 to 122, all at once; 2,583 prompt and 1,325
+    output tokens. Static batches of 8 use 43% of their slots.
+    """
     return Workload.load(DATA / f"{name}.json")
 
 

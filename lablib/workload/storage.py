@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 FORMAT = 1
+_ITEM_KINDS: dict[str, type] = {
+    "arrival_us": int,
+    "prompt_tokens": int,
+    "output_tokens": int,
+    "priority": int,
+    "text": str,
+    "chat": bool,
+    "token_ids": list,
+}
+_LEAST = {"arrival_us": 0, "prompt_tokens": 1, "output_tokens": 1}  # these fields must be there
 
 
 class WorkloadError(ValueError):
@@ -85,37 +96,29 @@ def _checked(data: Any) -> dict[str, Any]:
     if not data["items"]:
         raise WorkloadError("`items` is empty, a workload needs at least one request")
     items = tuple(_checked_item(index, row) for index, row in enumerate(data["items"]))
-    for index, (earlier, later) in enumerate(zip(items, items[1:], strict=False), start=1):
+    for index, (earlier, later) in enumerate(pairwise(items), start=1):
         if later.arrival_us < earlier.arrival_us:
             raise WorkloadError(f"item {index}: `arrival_us` is {later.arrival_us}, earlier than the item before it")
     return {name: data[name] for name in kinds} | {"items": items}
 
 
 def _checked_item(index: int, row: Any) -> Item:
-    """One item of a file.
-
-    Raises:
-        WorkloadError: names the item and the field.
-    """
-    least = {"arrival_us": 0, "prompt_tokens": 1, "output_tokens": 1, "priority": None}
+    """One item of a file; raises ``WorkloadError`` that names the item and the field."""
     if not isinstance(row, dict):
         raise WorkloadError(f"item {index} is {row!r}, it must be a table of fields")
-    item_fields = {field.name for field in fields(Item)}
-    for name in row.keys() - item_fields:
-        raise WorkloadError(f"item {index}: `{name}` is no field; fields are {', '.join(sorted(item_fields))}")
-    for name in ("arrival_us", "prompt_tokens", "output_tokens"):
-        if name not in row:
-            raise WorkloadError(f"item {index}: `{name}` is missing")
+    for name in row.keys() - _ITEM_KINDS.keys():
+        raise WorkloadError(f"item {index}: `{name}` is no field; fields are {', '.join(_ITEM_KINDS)}")
+    for name in _LEAST.keys() - row.keys():
+        raise WorkloadError(f"item {index}: `{name}` is missing")
     for name, value in row.items():
-        if name in least and (type(value) is not int or (least[name] is not None and value < least[name])):
-            limit = "" if least[name] is None else f" of at least {least[name]}"
-            raise WorkloadError(f"item {index}: `{name}` is {value!r}, it must be a whole number{limit}")
-    for name, kind in (("text", str), ("chat", bool)):
-        if name in row and type(row[name]) is not kind:
-            raise WorkloadError(f"item {index}: `{name}` is {row[name]!r}, it must be of type {kind.__name__}")
-    ids = row.get("token_ids", [])
-    if not isinstance(ids, list) or not all(type(token) is int and token >= 0 for token in ids):
-        raise WorkloadError(f"item {index}: `token_ids` must be a list of whole numbers of at least 0")
-    if ids and len(ids) != row["prompt_tokens"]:
-        raise WorkloadError(f"item {index}: `token_ids` holds {len(ids)} ids, `prompt_tokens` is {row['prompt_tokens']}")
+        if type(value) is not _ITEM_KINDS[name]:
+            raise WorkloadError(f"item {index}: `{name}` is {value!r}, it must be of type {_ITEM_KINDS[name].__name__}")
+    for name, least in _LEAST.items():
+        if row[name] < least:
+            raise WorkloadError(f"item {index}: `{name}` is {row[name]}, it must be at least {least}")
+    ids, num_tokens = row.get("token_ids", []), row["prompt_tokens"]
+    if not all(type(token) is int and token >= 0 for token in ids):
+        raise WorkloadError(f"item {index}: `token_ids` must hold whole numbers of at least 0")
+    if ids and len(ids) != num_tokens:
+        raise WorkloadError(f"item {index}: `token_ids` holds {len(ids)} ids, `prompt_tokens` is {num_tokens}")
     return Item(**{**row, "token_ids": tuple(ids)})

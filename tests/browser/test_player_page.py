@@ -268,7 +268,7 @@ def test_several_runs_share_one_clock(show: Opener) -> None:
         expected = [int((trace.step_times()[0] * 1e6 <= at + 0.5).sum()) - 1 for trace in traces]
         assert ask(page, "player.lanes.map((lane) => lane.step)") == expected
     page.wait_for_timeout(60)
-    assert "22 of 22 requests done at" in page.locator(".sp-progress").nth(1).text_content()
+    assert "22 of 22 done at" in page.locator(".sp-progress").nth(1).text_content()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

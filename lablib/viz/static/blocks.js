@@ -39,6 +39,7 @@ export class BlockHistory {
       if (!freed) tableLength[request] += count;
     }
     for (; step < replay.numSteps; step++) this.usedAt[step] = used;
+    this.usedAtEnd = used;
   }
 
   _change(entry, step, request, place, freed, sharers) {

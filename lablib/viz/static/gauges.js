@@ -39,7 +39,7 @@ export class Gauges {
   draw(step, limit, place) {
     for (const gauge of this.gauges) gauge.draw(step, limit.name, place);
     say(this.word, step < 0 ? "–" : limit.name);
-    say(this.why, step < 0 ? "not started" : limit.why);
+    say(this.why, limit.why);
     this.limit.dataset.limit = step < 0 ? "none" : limit.name;
   }
 }

@@ -87,21 +87,29 @@ export class Lane {
     return canvas;
   }
 
-  draw(view, value, clock, focusId, quiet) {
+  /** Draw every view at `value` of the clock; `quiet` leaves the descriptions for screen readers as they are. */
+  draw(view, value, focusId, quiet) {
     const { replay, step } = this, focus = replay.indexOf.get(focusId) ?? -1;
-    this.waiting = replay.lives.queue(step);
-    this.limit = step < 0 ? { name: "none", why: "not started" } : replay.lives.limit(step, this.waiting);
+    this.over = this.compact && step >= 0 && value >= replay.endOfRun;
+    const now = this.over ? replay.numSteps : step;
+    this.waiting = replay.lives.queue(now);
+    this.limit = this._limit();
     this.timeline.draw(view, step, focus, this.compact ? value : null);
-    this.grid.draw(step, focus);
-    this.gauges.draw(step, this.limit, this.place);
+    this.grid.draw(now, focus);
+    this.gauges.draw(this.over ? -1 : step, this.limit, this.place);
     this.queue.draw(step, this.waiting, this.palette, focus);
-    const { count } = replay.blocks, used = step < 0 ? 0 : replay.blocks.usedAt[step];
+    const { count, usedAt, usedAtEnd } = replay.blocks, used = this.over ? usedAtEnd : (usedAt[step] ?? 0);
     say(this.usage, count ? `${used} of ${count} in use` : "");
     const done = replay.lives.endedBefore[Math.min(replay.numSteps, step + 1)] ?? 0;
-    const over = this.compact && value >= replay.endOfRun;
-    say(this.progress, `${done} of ${plural(replay.numRequests, "request")} done${over ? ` at ${seconds(replay.endOfRun)}` : ""}`);
-    this.root.classList.toggle("sp-over", over);
+    const noun = this.compact ? "" : " requests", end = this.over ? ` at ${seconds(replay.endOfRun)}` : "";
+    say(this.progress, `${done} of ${replay.numRequests}${noun} done${end}`);
+    this.root.classList.toggle("sp-over", this.over);
     if (!quiet) this._describe(used);
+  }
+
+  _limit() {
+    if (this.step < 0) return { name: "none", why: "not started" };
+    return this.over ? { name: "none", why: "the run has ended" } : this.replay.lives.limit(this.step, this.waiting);
   }
 
   _describe(used) {
@@ -114,7 +122,7 @@ export class Lane {
   /** What happens in this step, in a sentence. */
   story() {
     const { replay, step } = this, told = new Map();
-    if (step < 0) return "";
+    if (step < 0 || this.over) return "";
     const tell = (what, who) => told.set(what, [...(told.get(what) ?? []), who]);
     for (const row of replay.eventsAt(step)) tell(EVENTS[replay.events.kind[row]], replay.ids[replay.events.request[row]]);
     const doing = [0, 0, 0, 0, 0];

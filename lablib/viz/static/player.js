@@ -49,6 +49,7 @@ export class Player {
       this.lanes[0].stage.append(...deck);
     }
     this.root.classList.toggle("sp-several", several);
+    this.root.style.setProperty("--sp-lanes", this.lanes.length);
     // Else Jupyter takes our keys for commands and deletes cells: it matches `:focus` before it looks at ancestors, so
     // whatever can have the focus needs the mark itself.
     for (const element of this.root.querySelectorAll("button, input")) element.dataset.lmSuppressShortcuts = "true";
@@ -223,7 +224,7 @@ export class Player {
     this.frame = 0;
     if (this.disposed || !this.palette) return;
     const focus = this.hovered || this.selected;
-    for (const lane of this.lanes) lane.draw(this.view, this.value, this.clock, focus, this.playing);
+    for (const lane of this.lanes) lane.draw(this.view, this.value, focus, this.playing);
     this.controls.draw(this.value, this._window(), Boolean(this.playing));
     this.inspector.draw(focus, this.palette);
     const stories = this.lanes.map((lane) => [lane.name, lane.story()]).filter(([, story]) => story);
