@@ -17,12 +17,14 @@ class Machine:
         flops: floating-point operations a second of its matrix units, in the dtype that the model computes in.
         bandwidth: bytes a second that it reads from memory.
         source: where the two numbers come from.
+        memory: bytes of memory beside the processor; ``None`` when that sets no limit here.
     """
 
     name: str
     flops: float
     bandwidth: float
     source: str
+    memory: float | None = None
 
     @property
     def balance(self) -> float:
@@ -87,10 +89,12 @@ MODELS = {
 }
 
 # Dense bf16 or fp16 peaks and memory bandwidths of NVIDIA's data sheets.
-T4 = Machine("T4", flops=65e12, bandwidth=320e9, source="NVIDIA T4 data sheet, fp16")
-A100 = Machine("A100", flops=312e12, bandwidth=2039e9, source="NVIDIA A100 80 GB SXM data sheet, bf16 dense")
-H100 = Machine("H100", flops=989e12, bandwidth=3350e9, source="NVIDIA H100 SXM data sheet, bf16 dense")
-H200 = Machine("H200", flops=989e12, bandwidth=4800e9, source="NVIDIA H200 SXM data sheet, bf16 dense")
+T4 = Machine("T4", flops=65e12, bandwidth=320e9, source="NVIDIA T4 data sheet, fp16", memory=16e9)
+A100 = Machine(
+    "A100", flops=312e12, bandwidth=2039e9, source="NVIDIA A100 80 GB SXM data sheet, bf16 dense", memory=80e9
+)
+H100 = Machine("H100", flops=989e12, bandwidth=3350e9, source="NVIDIA H100 SXM data sheet, bf16 dense", memory=80e9)
+H200 = Machine("H200", flops=989e12, bandwidth=4800e9, source="NVIDIA H200 SXM data sheet, bf16 dense", memory=141e9)
 MACHINES = {machine.name: machine for machine in (T4, A100, H100)}
 
 

@@ -90,7 +90,7 @@ class RooflineCost:
 
 _CPU_PEAKS = "measured with lablib.measure on two Zen 5 cores, bf16"
 CPU_2CORE = Machine("2 CPU cores", flops=0.90e12, bandwidth=47e9, source=_CPU_PEAKS)
-EAGER_CPU = Efficiency(0.9, 0.75, 8e-3, 100e-6, "from decode steps measured on the same two cores")
+EAGER_CPU = Efficiency(0.9, 0.75, 4e-3, 500e-6, "from decode steps of 1 to 32 rows measured there")
 # No vendor publishes these. Large matrix products and long reads reach about such shares of the data sheets' peaks, and
 # engines with captured graphs spend about a millisecond of a step outside the model.
 TUNED_GPU = Efficiency(0.6, 0.8, 1e-3, 5e-6, "assumed, typical of tuned engines")

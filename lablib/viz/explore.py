@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.viz.figures import Picture, image_html
+from lablib.viz.figures import WIDGET_MIME, Picture, image_html
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 _numbers = itertools.count(1)
 
 

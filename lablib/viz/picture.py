@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from PIL import Image
 
 from lablib.trace import Trace
+from lablib.viz.figures import png
 
 # Okabe and Ito's hues (2008), as in the player; vermillion is kept for waste.
 HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442"]
@@ -32,8 +30,7 @@ def draw_picture(traces: Sequence[Trace], names: Sequence[str], title: str = "")
         A PNG, 960 pixels wide, of few colours and therefore small.
     """
     heights = [0.75 + 0.16 * min(16, max(4, num_slots(trace))) for trace in traces]
-    figure = Figure(figsize=(9.6, sum(heights) + 0.7), dpi=100, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure = Figure(figsize=(9.6, sum(heights) + 0.7), layout="constrained")
     rows = figure.subplots(len(traces), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, trace, name in zip(rows, traces, names, strict=True):
         draw_run(axes, trace, name, by_time=len(traces) > 1)
@@ -44,12 +41,7 @@ def draw_picture(traces: Sequence[Trace], names: Sequence[str], title: str = "")
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", parse_math=False)
     figure.legend(handles=legend(traces), loc="outside lower left", ncols=6, frameon=False, fontsize=8)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
-    image = Image.frombuffer("RGBA", canvas.get_width_height(), pixels).convert("RGB")
-    buffer = io.BytesIO()
-    image.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+    return png(figure, dpi=100)
 
 
 def num_slots(trace: Trace) -> int:

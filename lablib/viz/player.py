@@ -17,9 +17,9 @@ from IPython.display import display
 
 from lablib.trace import Trace
 from lablib.viz import assets
+from lablib.viz.figures import WIDGET_MIME, Picture
 from lablib.viz.picture import draw_picture
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 END_WORDS = {
     None: "unfinished",
     "stop": "finished",
@@ -93,10 +93,8 @@ class StepPlayer(anywidget.AnyWidget):
         return f"StepPlayer({self._alt})"
 
     def _ipython_display_(self) -> None:
-        png = draw_picture(self.traces, self._names, self.title)
-        encoded = base64.b64encode(png).decode()
-        image = f'<img alt="{html.escape(self._alt)}" src="data:image/png;base64,{encoded}" style="max-width: 100%">'
-        display({"text/html": image, "image/png": encoded, "text/plain": self._alt}, raw=True)  # type: ignore[no-untyped-call]
+        picture = Picture(draw_picture(self.traces, self._names, self.title), self._alt, width="960px")
+        display(picture._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         display({WIDGET_MIME: view, "text/plain": "StepPlayer: run this cell for the live player"}, raw=True)  # type: ignore[no-untyped-call]
 
