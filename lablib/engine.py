@@ -79,14 +79,35 @@ class Engine:
 
         If computing raises, the plan is rolled back and the error goes on to the caller: no request is lost.
         """
-        plan = self._plan()
+        plan = self.plan()
         if not plan.chunks:
             return []
         start = self.clock.now()
-        result = self._execute(plan)
+        return self.take_in(plan, self._execute(plan), start)
+
+    def plan(self) -> StepPlan:
+        """The first part of ``step``: who computes how many tokens now.
+
+        Whoever plans must go on with ``executor.execute(plan)``, in any thread, and then ``take_in`` its result, or
+        ``scheduler.rollback(plan)`` if it raised.
+        """
+        plan = self.scheduler.schedule(self.clock.now())
+        self._recorder.record_blocks(self.scheduler.kv.take_changes())
+        self._recorder.record_plan(plan)
+        return plan
+
+    def take_in(self, plan: StepPlan, result: StepResult, start: float) -> list[RequestOutput]:
+        """The last part of ``step``: let time pass, record what was computed from ``start`` (seconds) on, deliver."""
         self.clock.advance(result.seconds)
         self._recorder.record_step(plan, result, start, self.clock.now())
         return self._deliver(self.scheduler.update(plan, result))
+
+    def complete_trace(self) -> Trace:
+        """Give the trace what it lacks between two runs: the last block changes, and the words behind the tokens."""
+        self._recorder.record_blocks(self.scheduler.kv.take_changes())
+        if self.executor.decode is not None:
+            self._recorder.add_text(self.executor.decode)
+        return self.trace
 
     def add_request(self, request: Request) -> None:
         """Take a request in; what its parameters leave open is settled here.
@@ -135,9 +156,7 @@ class Engine:
                     if self.trace.num_steps == num_steps:
                         self._wait(arrivals)
             finally:
-                self._recorder.record_blocks(self.scheduler.kv.take_changes())
-                if self.executor.decode is not None:
-                    self._recorder.add_text(self.executor.decode)
+                self.complete_trace()
         return self.trace
 
     def generate(
@@ -164,12 +183,6 @@ class Engine:
             Completion(r.request_id, tuple(r.output_token_ids), r.finish_reason, messages[r.request_id])
             for r in requests
         ]
-
-    def _plan(self) -> StepPlan:
-        plan = self.scheduler.schedule(self.clock.now())
-        self._recorder.record_blocks(self.scheduler.kv.take_changes())
-        self._recorder.record_plan(plan)
-        return plan
 
     def _execute(self, plan: StepPlan) -> StepResult:
         try:

@@ -11,6 +11,7 @@ from lablib.step import Chunk, StepPlan, StepResult
 from lablib.trace import EVENT_KINDS, Trace
 
 END_EVENTS = {FinishReason.ABORT: "aborted", FinishReason.ERROR: "failed"}
+OpenRun = tuple[int, tuple[int, ...]]
 BlockChange = tuple[str, str, tuple[int, ...]]  # "allocated" or "freed", request id, block ids
 
 
@@ -24,7 +25,9 @@ class TraceRecorder:
     def __init__(self, meta: dict[str, Any]) -> None:
         self.trace = Trace(meta)
         self._index: dict[str, int] = {}
-        self._open: dict[str, dict[int, int]] = {"runs": {}, "deliveries": {}}
+        # By request, the entry it has in a table, and what the next step must bring for that entry to go on.
+        self._open_runs: dict[str, OpenRun] = {}
+        self._open_deliveries: dict[str, OpenRun] = {}
         self._prompts: list[Sequence[int]] = []
         self._last_us = 0
 
@@ -80,10 +83,10 @@ class TraceRecorder:
         """Note what the callers were given at the end of the step recorded last."""
         step = max(0, self.trace.num_steps - 1)
         for output in outputs:
-            request = self._index[output.request_id]
             if output.token_ids:
-                self._record_delivery(step, request, output.token_ids)
+                self._record_delivery(step, output.request_id, output.token_ids)
             if output.finish_reason is not None:
+                request = self._index[output.request_id]
                 self._finish(request, output.finish_reason, output.message)
                 kind = END_EVENTS.get(output.finish_reason, "finished")
                 self._append("events", (step, EVENT_KINDS.index(kind), request))
@@ -95,35 +98,28 @@ class TraceRecorder:
         requests["text"] = [text_pieces(decode, output) for output in requests["output"]]
 
     def _record_chunk(self, step: int, chunk: Chunk, sampled: int) -> None:
-        request, tokens = self._index[chunk.request_id], len(chunk.token_ids)
-        runs = self.trace.tables["runs"]
-        row = self._open["runs"].get(request)
-        if row is not None:
-            count = runs["count"][row]
-            if (
-                runs["step"][row] + count == step
-                and runs["tokens"][row] == tokens
-                and runs["start"][row] + count * tokens == chunk.start
-                and runs["sampled"][row] == sampled
-                and runs["padding"][row] == chunk.num_padding
-                and runs["slot"][row] == chunk.slot
-            ):
-                runs["count"][row] = count + 1
-                return
-        self._open["runs"][request] = len(runs["count"])
-        self._append("runs", (request, chunk.slot, step, 1, chunk.start, tokens, chunk.num_padding, sampled))
+        request_id, slot, start, token_ids, padding, *_ = chunk
+        tokens = len(token_ids)
+        entry = self._open_runs.get(request_id)
+        if entry is not None and entry[1] == (step, slot, start, tokens, padding, sampled):
+            row = entry[0]
+            self.trace.tables["runs"]["count"][row] += 1
+        else:
+            row = len(self.trace.tables["runs"]["count"])
+            self._append("runs", (self._index[request_id], slot, step, 1, start, tokens, padding, sampled))
+        self._open_runs[request_id] = (row, (step + 1, slot, start + tokens, tokens, padding, sampled))
 
-    def _record_delivery(self, step: int, request: int, token_ids: tuple[int, ...]) -> None:
+    def _record_delivery(self, step: int, request_id: str, token_ids: tuple[int, ...]) -> None:
+        request, tokens = self._index[request_id], len(token_ids)
         self.trace.requests["output"][request].extend(token_ids)
-        deliveries = self.trace.tables["deliveries"]
-        row = self._open["deliveries"].get(request)
-        if row is not None and deliveries["tokens"][row] == len(token_ids):
-            count = deliveries["count"][row]
-            if deliveries["step"][row] + count == step:
-                deliveries["count"][row] = count + 1
-                return
-        self._open["deliveries"][request] = len(deliveries["count"])
-        self._append("deliveries", (request, step, 1, len(token_ids)))
+        entry = self._open_deliveries.get(request_id)
+        if entry is not None and entry[1] == (step, tokens):
+            row = entry[0]
+            self.trace.tables["deliveries"]["count"][row] += 1
+        else:
+            row = len(self.trace.tables["deliveries"]["count"])
+            self._append("deliveries", (request, step, 1, tokens))
+        self._open_deliveries[request_id] = (row, (step + 1, tokens))
 
     def _finish(self, request: int, reason: FinishReason, message: str) -> None:
         requests = self.trace.requests

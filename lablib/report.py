@@ -9,7 +9,7 @@ from lablib.metrics import SLO, summary
 from lablib.trace import Trace
 
 # title, number of ``summary``, factor, decimals
-_TOTALS = (
+_TOTALS: tuple[tuple[str, str, float, int], ...] = (
     ("requests served", "requests", 1, 0),
     ("requests refused", "refused", 1, 0),
     ("steps", "steps", 1, 0),
@@ -23,7 +23,7 @@ _TOTALS = (
     ("preemptions", "preemptions", 1, 0),
     ("tokens computed again", "recomputed_tokens", 1, 0),
 )
-_LATENCIES = (
+_LATENCIES: tuple[tuple[str, str, float, int], ...] = (
     ("queue (s)", "queue", 1, 3),
     ("TTFT (s)", "ttft", 1, 3),
     ("TPOT (ms)", "tpot", 1e3, 2),

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 DEFAULT_MAX_TOKENS = 128
 
@@ -132,8 +133,7 @@ class Request:
         return head + tuple(self.output_token_ids[: max(0, end - num_prompt)])
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOutput:
+class RequestOutput(NamedTuple):
     """What one step delivers to one caller: new tokens only.
 
     Args:

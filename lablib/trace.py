@@ -126,8 +126,8 @@ class Trace:
         """When each request arrived, was first scheduled, got its first and its last token.
 
         Returns:
-            Columns ``arrival``, ``scheduled``, ``first_token`` and ``finish``, each ``[num_requests]``, in seconds since
-            the run began; ``nan`` for what has not happened.
+            Columns ``arrival``, ``scheduled``, ``first_token`` and ``finish``, each ``[num_requests]``, in seconds
+            since the run began; ``nan`` for what has not happened.
         """
         starts, ends = self.step_times()
         admitted = self.column("events", "kind") == EVENT_KINDS.index("admitted")

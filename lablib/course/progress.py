@@ -9,7 +9,7 @@ from lablib.course import pieces, registry, store
 from lablib.course.card import mark_html, show_bundle, styled
 from lablib.course.spec import Lab
 
-_HEAD = ("Lab", "Exercises", "Watch", "Quiz")
+_HEAD = ("Lab", "Exercises", "Questions", "Quiz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _state(key: str, done: store.Progress) -> str:
 def _text(rows: list[_Row]) -> str:
     lines = []
     for row in rows:
-        lines.append(f"Lab {row.lab.number:02d} {row.lab.title} · watch {row.watched} · quiz {row.quiz}")
+        lines.append(f"Lab {row.lab.number:02d} {row.lab.title} · questions {row.watched} · quiz {row.quiz}")
         lines += [f"  {mark} {words}" for mark, words in row.exercises]
     return "\n".join(lines) or "There are no labs."
 

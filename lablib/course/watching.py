@@ -48,7 +48,7 @@ def _feedback(watch: Watch, value: Any, context: tuple[Any, ...]) -> str:
     for wrong in watch.wrong:
         if _fits(wrong, value, context):
             return wrong.says
-    return "Not this one. Go through the run again, step by step."
+    return "Not this one. Look again, step by step."
 
 
 def _fits(wrong: WrongValue, value: Any, context: tuple[Any, ...]) -> bool:

@@ -71,7 +71,7 @@ class Scheduler(ABC):
                 return []
             self.waiting.remove(request)
         request.finish_reason = FinishReason.ABORT
-        return [self._finish(request)]
+        return [self.finish(request)]
 
     def close(self) -> None:
         """Say that no more requests will come, so that nobody waits for them."""
@@ -103,9 +103,9 @@ class Scheduler(ABC):
             if request is None:  # aborted while the step ran
                 continue
             request.num_computed_tokens += len(chunk.token_ids)
-            new_tokens = self._append(request, tokens)
+            new_tokens = self.append_tokens(request, tokens)
             if request.finish_reason is not None:
-                outputs.append(self._finish(request, new_tokens))
+                outputs.append(self.finish(request, new_tokens))
             elif new_tokens:
                 outputs.append(RequestOutput(request.request_id, new_tokens))
         return outputs
@@ -145,17 +145,17 @@ class Scheduler(ABC):
         """The request's next ``num_tokens`` tokens as a chunk; it samples when no token is left to compute after it."""
         if request.slot is None:
             raise ValueError(f"request {request.request_id} has no slot; admit it first")
-        start = request.num_computed_tokens
-        return Chunk(
-            request_id=request.request_id,
-            slot=request.slot,
-            start=start,
-            token_ids=request.tokens(start, start + num_tokens),
-            num_padding=num_padding,
-            block_ids=self.kv.block_table(request.request_id),
-            sampling=request.sampling,
-            output_index=len(request.output_token_ids),
-            sample=num_tokens > 0 and start + num_tokens == request.num_tokens,
+        start, end = request.num_computed_tokens, request.num_computed_tokens + num_tokens
+        return Chunk(  # in the order of its fields: this runs for every row of every step, and names cost time
+            request.request_id,
+            request.slot,
+            start,
+            request.tokens(start, end),
+            num_padding,
+            self.kv.block_table(request.request_id),
+            request.sampling,
+            len(request.output_token_ids),
+            num_tokens > 0 and end == request.num_tokens,
         )
 
     def waits(self, request: Request, reason: str) -> dict[str, str]:
@@ -165,9 +165,9 @@ class Scheduler(ABC):
         self._last_wait = (request.request_id, reason)
         return {request.request_id: reason}
 
-    # Bookkeeping
+    # What update() is built from
 
-    def _append(self, request: Request, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def append_tokens(self, request: Request, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """Append sampled tokens up to the one that finishes the request; return those appended."""
         for count, token in enumerate(tokens, start=1):
             request.output_token_ids.append(token)
@@ -179,11 +179,11 @@ class Scheduler(ABC):
     def _why_finished(self, request: Request, token: int) -> FinishReason | None:
         if token in request.sampling.stop_token_ids:
             return FinishReason.STOP
-        if request.num_output_tokens >= request.max_tokens:
+        if len(request.output_token_ids) >= request.max_tokens:
             return FinishReason.LENGTH
         return None
 
-    def _finish(self, request: Request, new_tokens: tuple[int, ...] = ()) -> RequestOutput:
+    def finish(self, request: Request, new_tokens: tuple[int, ...] = ()) -> RequestOutput:
         """End a request whose ``finish_reason`` is set, and give back all it holds."""
         if self.running.pop(request.request_id, None) is not None:
             self._release(request)

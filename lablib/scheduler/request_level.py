@@ -45,7 +45,7 @@ class RequestLevelBatching(Scheduler):
                 continue
             request.num_computed_tokens += len(chunk.token_ids)
             if request.finish_reason is None:
-                new_tokens = self._append(request, tokens)
+                new_tokens = self.append_tokens(request, tokens)
                 if self.stream and new_tokens:
                     outputs.append(RequestOutput(request.request_id, new_tokens, request.finish_reason))
         return outputs + self._end_batch()
@@ -67,5 +67,5 @@ class RequestLevelBatching(Scheduler):
         rows = list(self.running.values())
         if any(request.finish_reason is None for request in rows):
             return []
-        outputs = [self._finish(request, tuple(request.output_token_ids)) for request in rows]
+        outputs = [self.finish(request, tuple(request.output_token_ids)) for request in rows]
         return [] if self.stream else [output for output in outputs if output.finish_reason is not FinishReason.ABORT]

@@ -1,4 +1,4 @@
-"""The player's browser side: readable ES modules here, one module there."""
+"""The widgets' browser side: readable ES modules here, one module there."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from functools import cache
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "static"
-ENTRY = "widget.js"
-IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
+IMPORT = re.compile(r'^import \{[^}]*\} from "(\.[\w./]*\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=async function|function|class|const)", re.MULTILINE)
 
 
 @cache
-def script() -> str:
-    """All modules as one, each after those it imports; the entry's default export stays."""
-    order: dict[str, str] = {}
-    _collect(ENTRY, order, set())
+def script(entry: Path = STATIC / "widget.js") -> str:
+    """The module ``entry`` and all it needs as one, each after those it imports; its default export stays."""
+    order: dict[Path, str] = {}
+    _collect(entry.resolve(), order, set())
     return "\n".join(order.values())
 
 
 @cache
-def style() -> str:
-    """The style sheet."""
-    return (STATIC / "player.css").read_text(encoding="utf-8")
+def style(*more: Path) -> str:
+    """The player's style sheet, and others behind it."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in (STATIC / "player.css", *more))
 
 
 @cache
@@ -32,11 +31,11 @@ def page() -> str:
     return (STATIC / "page.html").read_text(encoding="utf-8")
 
 
-def _collect(name: str, order: dict[str, str], seen: set[str]) -> None:
-    if name in seen:
+def _collect(path: Path, order: dict[Path, str], seen: set[Path]) -> None:
+    if path in seen:
         return
-    seen.add(name)
-    text = (STATIC / name).read_text(encoding="utf-8")
+    seen.add(path)
+    text = path.read_text(encoding="utf-8")
     for needed in IMPORT.findall(text):
-        _collect(needed, order, seen)
-    order[name] = EXPORT.sub("", IMPORT.sub("", text))
+        _collect((path.parent / needed).resolve(), order, seen)
+    order[path] = EXPORT.sub("", IMPORT.sub("", text))

@@ -119,6 +119,32 @@ def _one_too_many(
     return tokens[len(prompt_ids) :]
 
 
+def _appends_to_the_prompt(
+    forward: Callable[..., Any], prompt_ids: list[int], max_tokens: int, eos_token_ids: Any = (), cached: bool = True
+) -> list[int]:
+    tokens, computed, before = prompt_ids, 0, len(prompt_ids)
+    while len(tokens) - before < max_tokens:
+        logits = forward(tokens[computed:])
+        computed = len(tokens) if cached else 0
+        tokens.append(int(logits.argmax()))
+        if tokens[-1] in eos_token_ids:
+            break
+    return tokens[len(prompt_ids) :]
+
+
+def _counts_the_new_token_as_computed(
+    forward: Callable[..., Any], prompt_ids: list[int], max_tokens: int, eos_token_ids: Any = (), cached: bool = True
+) -> list[int]:
+    tokens, computed = list(prompt_ids), 0
+    while len(tokens) - len(prompt_ids) < max_tokens:
+        logits = forward(tokens[computed:])
+        tokens.append(int(logits.argmax()))
+        computed = len(tokens) if cached else 0
+        if tokens[-1] in eos_token_ids:
+            break
+    return tokens[len(prompt_ids) :]
+
+
 GREEDY = Exercise(
     key="0.1",
     title="The greedy loop",
@@ -151,7 +177,8 @@ GREEDY = Exercise(
             run=_fed(cached=True),
             expect=[[7, 8], [9], [10]],
             given="the prompt [7, 8], max_tokens=3, cached=True; these are the lists that `forward` was called with",
-            hint="A model with a cache remembers what it has computed: feed it only `token_ids[num_computed:]`.",
+            hint="The cache holds every token that was fed before. `num_computed` is their number: all that the sequence "
+            "had when it was last fed, and not yet the token that came out of it.",
         ),
         Case(
             "the end token stops the loop and belongs to the answer",
@@ -175,6 +202,14 @@ GREEDY = Exercise(
             given="the prompt [7, 8]; this is the same list after the call",
             hint="Work on a copy: `token_ids = list(prompt_ids)`.",
         ),
+        Case(
+            "the ids are plain ints",
+            args=lambda: ([7, 8], 3),
+            run=lambda answer, prompt, max_tokens: [type(token) for token in answer(_Echo(), prompt, max_tokens)],
+            expect=[int, int, int],
+            given="the prompt [7, 8], max_tokens=3; these are the types of the ids returned",
+            hint="`argmax` gives a number of the array's own type: `int(logits.argmax())`.",
+        ),
     ),
     hints=(
         "One turn of the loop: feed tokens, take the most likely next one, append it, stop if it ends the answer. "
@@ -185,6 +220,18 @@ GREEDY = Exercise(
         "`token_ids.append(int(logits.argmax()))`; return `token_ids[len(prompt_ids):]`.",
     ),
     wrong=(
+        WrongAnswer(
+            "appends to the caller's list",
+            _appends_to_the_prompt,
+            says="You appended to the caller's own list, so the prompt grew with the answer: work on a copy, `list(prompt_ids)`.",
+            case="one token, everything fed",
+        ),
+        WrongAnswer(
+            "counts the new token as computed",
+            _counts_the_new_token_as_computed,
+            says="The token that has just come out was not fed yet, so it is not computed: count before you append it.",
+            case="with a cache it is fed each token once",
+        ),
         WrongAnswer(
             "returns the prompt as well",
             _returns_prompt_too,

@@ -7,7 +7,7 @@ from lablib.course.spec import Option, Question, Quiz, Watch, WrongValue
 WATCH = (
     Watch(
         "0.computed",
-        "A prompt of 100 tokens, 50 output tokens: how many tokens does the loop compute **without** a cache?",
+        "A prompt of 100 tokens, 50 output tokens: how many tokens does the loop compute without a cache?",
         expect=6_225,
         wrong=(
             WrongValue(149, says="That is the loop with a cache: each of the first 149 tokens once."),
@@ -27,6 +27,11 @@ WATCH = (
             WrongValue(38, says="37.25 requests fit; the 38th does not."),
             WrongValue(9, says="You counted 32 query heads; the cache holds the 8 KV heads."),
             WrongValue(74, says="Half of the cache is missing: keys *and* values."),
+            WrongValue(lambda value: 37 < value < 38, says="A request fits whole or not at all."),
+            WrongValue(18, says="That is float32; bf16 takes 2 bytes an element."),
+            WrongValue(
+                lambda value: value > 70_000, says="That many *tokens* fit; each request reserves 2,048 of them."
+            ),
             WrongValue(40, says="10 GB were given as 10 · 10⁹ bytes, not 10 · 2³⁰."),
         ),
         because="131,072 bytes a token · 2,048 tokens = 268 MB a request; 10 · 10⁹ / 268,435,456 = 37.25.",
@@ -43,7 +48,9 @@ QUIZ = Quiz(
                     says="At batch 1 a step does about 1 operation for each byte it reads; the machine can do many.",
                 ),
                 Option(
-                    "Every weight must be read from memory once.", says="Yes: the step waits for memory.", right=True
+                    "Every weight must be read from memory once, however few tokens it serves.",
+                    says="Yes. (On a CPU some fixed cost of many small operations comes on top, and batching shares that too.)",
+                    right=True,
                 ),
                 Option(
                     "The attention over all earlier tokens is expensive.",
@@ -55,12 +62,12 @@ QUIZ = Quiz(
             "A friend computes KV bytes per token as 2 · layers · hidden_size · bytes. For SmolLM2-135M "
             "(hidden_size 576 = 9 query heads · 64) this is …",
             options=(
-                Option("right", says="It would be, if every query head had a KV head of its own: here 9 share 3."),
                 Option(
                     "3 times too much",
                     says="Yes: 9 query heads share 3 KV heads, and only these are cached. (Llama-3-8B: 4 times.)",
                     right=True,
                 ),
+                Option("right", says="It would be, if every query head had a KV head of its own: here 9 share 3."),
                 Option("half of it", says="The 2 for keys and values is there; look at the heads."),
             ),
         ),
@@ -68,13 +75,13 @@ QUIZ = Quiz(
             "Does the KV cache change the text?",
             options=(
                 Option(
-                    "Yes, it is an approximation.",
-                    says="Nothing is approximated: a token's K and V depend on earlier tokens only and never change.",
-                ),
-                Option(
                     "No: it stores what would be computed again.",
                     says="Yes. (In bf16, sums taken in another order can tip a near-tie; in exact arithmetic never.)",
                     right=True,
+                ),
+                Option(
+                    "Yes, it is an approximation.",
+                    says="Nothing is approximated: a token's K and V depend on earlier tokens only and never change.",
                 ),
             ),
         ),
@@ -100,13 +107,13 @@ QUIZ = Quiz(
             "Does batching eight prompts of 512 tokens speed up their prefill eightfold?",
             options=(
                 Option(
-                    "Yes, the weights are read once instead of eight times.",
-                    says="One prompt of 512 tokens already shares each weight among 512 tokens.",
-                ),
-                Option(
                     "Hardly: a long prompt keeps the machine busy all by itself.",
                     says="Yes: prefill is bound by computing, so eight prompts take about eight times as long.",
                     right=True,
+                ),
+                Option(
+                    "Yes, the weights are read once instead of eight times.",
+                    says="One prompt of 512 tokens already shares each weight among 512 tokens.",
                 ),
             ),
         ),

@@ -25,6 +25,11 @@ KV_BYTES = Exercise(
     ),
     wrong=(
         WrongAnswer(
+            "takes every element for two bytes",
+            lambda num_layers, num_kv_heads, head_dim, bytes_per_element: 4 * num_layers * num_kv_heads * head_dim,
+            says="You took 2 bytes for an element, whatever `bytes_per_element` says.",
+        ),
+        WrongAnswer(
             "forgets that there are keys and values",
             lambda num_layers, num_kv_heads, head_dim, bytes_per_element: (
                 num_layers * num_kv_heads * head_dim * bytes_per_element
@@ -84,6 +89,14 @@ INTENSITY = Exercise(
             "leaves the K/V out",
             lambda num_weights, num_tokens, kv_bytes_read, bytes_per_weight: 2 * num_tokens / bytes_per_weight,
             says="The step also reads the K/V of all earlier tokens: add `kv_bytes_read` to the bytes.",
+            case="the K/V that is read counts too",
+        ),
+        WrongAnswer(
+            "multiplies the K/V by the tokens once more",
+            lambda num_weights, num_tokens, kv_bytes_read, bytes_per_weight: (
+                2 * num_weights * num_tokens / (num_weights * bytes_per_weight + num_tokens * kv_bytes_read)
+            ),
+            says="`kv_bytes_read` is what the whole step reads, for all its rows: add it once.",
             case="the K/V that is read counts too",
         ),
         WrongAnswer(

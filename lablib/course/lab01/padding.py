@@ -46,6 +46,16 @@ def _pads_to_the_first_row(rows: Rows, starts: Sequence[int]) -> Any:
     return token_ids, positions, is_real
 
 
+def _zero_means_padding(rows: Rows, starts: Sequence[int]) -> Any:
+    token_ids, positions, _ = _rectangle(rows, starts)
+    return token_ids, positions, token_ids != 0
+
+
+def _no_positions_for_padding(rows: Rows, starts: Sequence[int]) -> Any:
+    token_ids, positions, is_real = _rectangle(rows, starts)
+    return token_ids, positions * is_real, is_real
+
+
 PAD_BATCH = Exercise(
     key="1.1",
     title="Pad a batch",
@@ -53,6 +63,11 @@ PAD_BATCH = Exercise(
     cases=(
         Case("one row needs no padding", args=([[5, 6]], [0])),
         Case("a shorter row is filled up", args=([[5, 6, 7], [8]], [0, 0])),
+        Case(
+            "0 is also a token",
+            args=([[0, 5], [0]], [0, 0]),
+            hint="Real is what stands in a row, whatever its number: padding can't be told by its value.",
+        ),
         Case("the shorter row may come first", args=([[8], [5, 6, 7]], [0, 0])),
         Case(
             "positions count on from each row's start",
@@ -75,6 +90,18 @@ PAD_BATCH = Exercise(
         "`positions = np.asarray(starts)[:, None] + np.arange(L)`.",
     ),
     wrong=(
+        WrongAnswer(
+            "takes every 0 for padding",
+            _zero_means_padding,
+            says="0 is also a token: `is_real` follows from where the rows end, not from the values.",
+            case="0 is also a token",
+        ),
+        WrongAnswer(
+            "gives padding no position",
+            _no_positions_for_padding,
+            says="Positions count on through the padding too: start, start + 1, … to the end of the rectangle.",
+            case="a shorter row is filled up",
+        ),
         WrongAnswer(
             "pads on the left",
             _pads_left,

@@ -63,15 +63,19 @@ WATCH = (
                 lambda value, trace: value == _rows_of(trace, SHORT),
                 says="That is the length of the whole batch; r1's own tokens are part of it.",
             ),
+            WrongValue(
+                lambda value, trace: abs(value - (_rows_of(trace, SHORT) - _max_tokens(trace, SHORT))) == 1,
+                says="One off: steps count from 0. It is done after step 5; the batch's last step is 39.",
+            ),
         ),
         because="The batch runs for the 40 steps that r2 needs; r1 needed 6 of them.",
     ),
     Watch(
         "1.padding",
-        "How many padding positions does the prefill of the **second** batch (r4 to r7) compute, in all its rows?",
+        "How many padding positions does the prefill of the second batch (r4 to r7) compute, in all its rows?",
         expect=_padding_of_second_prefill,
         wrong=(WrongValue(0, says="Go to step 40, where r4 is admitted: the prompts are not equally long."),),
-        because="Each prompt is filled up to the longest of its batch; hover over the rows at that step to see theirs.",
+        because="Each prompt is filled up to the longest of its batch.",
     ),
 )
 
@@ -95,8 +99,8 @@ QUIZ = Quiz(
         Question(
             "Four answers take 10, 10, 10 and 90 steps. The batch takes …",
             options=(
-                Option("30 steps, the mean", says="The batch ends with its last row: the mean says nothing about it."),
                 Option("90 steps, the longest", says="Yes: the longest answer sets the time of all four.", right=True),
+                Option("30 steps, the mean", says="The batch ends with its last row: the mean says nothing about it."),
                 Option("120 steps, the sum", says="The rows run side by side, a token each in every step."),
             ),
         ),
@@ -116,12 +120,12 @@ QUIZ = Quiz(
             "You sort the requests by prompt length before batching. What falls?",
             options=(
                 Option(
+                    "Stragglers.", says="They come from answers of different lengths; nobody knows those beforehand."
+                ),
+                Option(
                     "Padding.",
                     says="Yes: neighbours are equally long. How long an *answer* gets is still unknown to you.",
                     right=True,
-                ),
-                Option(
-                    "Stragglers.", says="They come from answers of different lengths; nobody knows those beforehand."
                 ),
                 Option("Both.", says="Prompt and answer lengths are nearly independent in real traffic."),
             ),
@@ -130,13 +134,13 @@ QUIZ = Quiz(
             "1,000 documents wait on disk; each gets a label of exactly 3 tokens, tonight. Static batching is …",
             options=(
                 Option(
-                    "a poor choice: it always wastes slots",
-                    says="Waste needs *differences*: here all answers are equally long, and nobody is in a hurry.",
-                ),
-                Option(
                     "a fine choice, if prompts of like length go together",
                     says="Yes: no stragglers, little padding, no queue, and the simplest code there is.",
                     right=True,
+                ),
+                Option(
+                    "a poor choice: it always wastes slots",
+                    says="Waste needs *differences*: here all answers are equally long, and nobody is in a hurry.",
                 ),
             ),
         ),

@@ -32,7 +32,8 @@ def _steps(batch_size: int, shapes: Sequence[Shape], closed: bool, num_steps: in
             if not isinstance(plan, StepPlan):
                 return [plan]
             rows = [(c.request_id, c.start, len(c.token_ids), c.num_padding) for c in plan.chunks]
-            seen.append({"admitted": list(plan.admitted), "rows": rows})
+            admitted = [each if isinstance(each, str) else type(each) for each in plan.admitted]
+            seen.append({"admitted": admitted, "rows": rows})
             if plan.chunks:
                 tokens = tuple((1,) if chunk.sample else () for chunk in plan.chunks)
                 scheduler.update(plan, StepResult(tokens, 0.0))
@@ -113,6 +114,18 @@ def _launch_sizes(answer: Any) -> list[Any]:
         scheduler.close()
         sizes.append(scheduler.launch_size(0.0))
     return sizes
+
+
+class _AdmitsRequestsInsteadOfIds(StaticBatching):
+    def schedule(self, now: float) -> StepPlan:
+        plan = super().schedule(now)
+        requests: tuple[Any, ...] = tuple(self.running[name] for name in plan.admitted)
+        return replace(plan, admitted=requests)
+
+
+class _AdmitsNobodyByName(StaticBatching):
+    def schedule(self, now: float) -> StepPlan:
+        return replace(super().schedule(now), admitted=())
 
 
 SCHEDULE = Exercise(
@@ -218,6 +231,18 @@ SCHEDULE = Exercise(
             _PadsToTheLongestPrompt,
             says="The width is that of *this* step: after the prompts, every row has one token to compute.",
             case="after the prompt, one token a step",
+        ),
+        WrongAnswer(
+            "lists requests where ids are wanted",
+            _AdmitsRequestsInsteadOfIds,
+            says="`admitted` holds ids, not requests: `self.admit(…).request_id`.",
+            case="a full batch starts",
+        ),
+        WrongAnswer(
+            "lists nobody as admitted",
+            _AdmitsNobodyByName,
+            says="`admitted` is empty: it names those who start with this step, by their `request_id`.",
+            case="a full batch starts",
         ),
         WrongAnswer(
             "says in every step that the rows were admitted",

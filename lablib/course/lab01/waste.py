@@ -73,6 +73,17 @@ def _counts_chunks(trace: Any) -> Any:
     return _waste((~done).sum(), padding[~done].sum(), done.sum(), places - len(tokens))
 
 
+def _idle_counts_tokens(trace: Any) -> Any:
+    tokens, padding, places = _columns(trace)
+    done = tokens == 0
+    return _waste(tokens.sum(), padding[~done].sum(), padding[done].sum(), places - tokens.sum())
+
+
+def _straggler_counted_twice(trace: Any) -> Any:
+    tokens, padding, places = _columns(trace)
+    return _waste(tokens.sum(), padding.sum(), padding[tokens == 0].sum(), places - len(tokens))
+
+
 WASTE = Exercise(
     key="1.3",
     title="Account for the waste",
@@ -98,6 +109,18 @@ WASTE = Exercise(
         "each as `int(…)`.",
     ),
     wrong=(
+        WrongAnswer(
+            "takes tokens from places",
+            _idle_counts_tokens,
+            says="You subtracted tokens from places; a prompt of many tokens fills *one* place. Subtract the number of chunks.",
+            case="one request wastes nothing",
+        ),
+        WrongAnswer(
+            "counts straggler padding twice",
+            _straggler_counted_twice,
+            says="The padding of finished rows is in both numbers: count it as straggler only.",
+            case="a shorter answer: stragglers",
+        ),
         WrongAnswer(
             "calls all of it padding",
             _all_padding_is_padding,

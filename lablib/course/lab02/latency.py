@@ -80,8 +80,8 @@ LATENCY = Exercise(
         _case("answers of different length", [(3, 4, 0.0), (3, 2, 0.0)]),
         _case(
             "a request that waits for others",
-            [(3, 3, 1.0)],
-            hint="It arrives at 1.0 and is scheduled later: waiting belongs to queue, TTFT and E2E.",
+            [(3, 3, 0.0), (3, 2, 0.4)],
+            hint="The first one waits 0.4 s for the second: waiting belongs to queue, TTFT and E2E.",
         ),
         _case(
             "an answer of one token has no TPOT",

@@ -1,16 +1,9 @@
 // The entry point: of the widget in a notebook, and of the offline page.
 
 import { make } from "./dom.js";
+import { hidePicture } from "./fallback.js";
 import { Player } from "./player.js";
 import { Replay, unpack } from "./replay.js";
-
-// Beside the live widget the picture for notebooks without a kernel would be a doublet: hide it as long as we live.
-function hidePicture(root, alt) {
-  const picture = root.closest(".jp-OutputArea-child")?.previousElementSibling;
-  if (picture?.querySelector("img")?.alt !== alt) return () => {};
-  picture.style.display = "none";
-  return () => picture.style.removeProperty("display");
-}
 
 function render({ model, el }) {
   const root = make("div.step-player", { role: "group", "aria-label": "Step player" });

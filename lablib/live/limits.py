@@ -1,0 +1,46 @@
+"""What a live engine is built for, and how far its knobs turn."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from lablib.executor.model import ModelExecutor
+from lablib.live.scheduler import LiveBatching
+from lablib.model import LanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits an engine is built with.
+
+    Args:
+        max_num_seqs: slots.
+        max_model_len: most tokens of one request.
+        max_num_batched_tokens: most tokens of one step.
+    """
+
+    max_num_seqs: int
+    max_model_len: int
+    max_num_batched_tokens: int
+
+    def scheduler(self) -> LiveBatching:
+        """A scheduler with nobody in it."""
+        return LiveBatching(self.max_num_seqs, self.max_model_len, self.max_num_batched_tokens)
+
+    def executor(self, model: LanguageModel) -> ModelExecutor:
+        """An executor with the weights of ``model`` and a KV cache apart: no other engine of it is disturbed."""
+        _ = model.tokenizer  # loaded once, before there are two that would load it
+        own = copy.copy(model)
+        own.backend = copy.copy(model.backend)
+        return ModelExecutor(own, self.max_num_seqs, self.max_model_len)
+
+    def ranges(self) -> dict[str, Any]:
+        """Least and greatest value of each knob."""
+        return {
+            "max_num_seqs": [1, self.max_num_seqs],
+            "max_num_batched_tokens": [self.max_num_seqs, self.max_num_batched_tokens],
+            "max_tokens": [1, self.max_model_len - 1],
+            "temperature": [0, 2],
+        }

@@ -1,0 +1,66 @@
+"""Real prompts for the real model, and the workload that labs share."""
+
+from __future__ import annotations
+
+import pytest
+
+from lablib import metrics
+from lablib.engine import Engine
+from lablib.executor import SimulatedExecutor
+from lablib.model import load_model
+from lablib.scheduler import StaticBatching
+from lablib.workload import load, real_prompts
+from lablib.workload.prompts import mixed, texts
+
+
+class Words:
+    """A tokenizer for tests: a token a word, and ten of chat markup."""
+
+    def encode(self, text: str) -> list[int]:
+        return [len(word) for word in text.split()]
+
+    def encode_chat(self, messages: str) -> list[int]:
+        return [0] * 10 + self.encode(messages)
+
+
+def test_there_are_enough_texts_and_no_two_are_the_same() -> None:
+    assert len({text for text, _ in texts()}) == len(texts()) >= 40
+    assert {chat for _, chat in texts()} == {True, False}
+
+
+def test_real_prompts_come_in_an_order_of_their_own_and_repeat_only_when_all_have_come() -> None:
+    prompts = real_prompts(Words(), len(texts()), seed=1)
+    assert len({tuple(ids) for ids in prompts}) == len(texts())
+    assert prompts == real_prompts(Words(), len(texts()), seed=1) != real_prompts(Words(), len(texts()), seed=2)
+    assert len(real_prompts(Words(), 100)) == 100
+
+
+def test_real_prompts_keep_the_limit() -> None:
+    assert max(map(len, real_prompts(Words(), 60, max_prompt_tokens=30))) <= 30
+    with pytest.raises(ValueError, match="no prompt has at most 3 tokens; the shortest has"):
+        real_prompts(Words(), 1, max_prompt_tokens=3)
+
+
+def test_the_labs_workload_has_the_shape_that_its_numbers_were_measured_with() -> None:
+    workload = load("mixed32")
+    prompts = [item.prompt_tokens for item in workload.items]
+    outputs = [item.output_tokens for item in workload.items]
+    assert (len(workload), sum(prompts), sum(outputs)) == (32, 2583, 1325)
+    assert (min(prompts), max(prompts), min(outputs), max(outputs)) == (16, 229, 8, 122)
+    trace = Engine(StaticBatching(8, workload.max_model_len), SimulatedExecutor()).run(workload)
+    assert metrics.slot_use(trace) == pytest.approx(0.43, abs=0.001)
+
+
+def test_texts_become_the_token_ids_of_the_model_at_hand() -> None:
+    encoded = load("mixed32").encoded(Words())
+    for item, request in zip(encoded.items, encoded.requests(), strict=True):
+        expected = Words().encode_chat(item.text) if item.chat else Words().encode(item.text)
+        assert list(request.prompt_token_ids) == expected
+        assert item.prompt_tokens == len(expected)
+
+
+@pytest.mark.model
+def test_the_labs_workload_is_what_the_texts_and_the_default_model_give() -> None:
+    model = load_model()
+    assert load("mixed32") == mixed(model)
+    assert load("mixed32").encoded(model).prompt_tokens == 2583
