@@ -56,3 +56,5 @@ class VirtualClock(Clock):
 
     def wait_until(self, moment: float) -> None:
         self._microseconds = max(self._microseconds, round(moment * 1e6))
+        if self.now() < moment:  # rounded down: a timer set for this moment would never fire
+            self._microseconds += 1

@@ -28,6 +28,8 @@ class LabNeeds:
 LABS = (
     LabNeeds("00", "One token at a time", minutes=40, memory_bytes=1.5 * _GB),
     LabNeeds("01", "Static batching", minutes=45, memory_bytes=1.5 * _GB),
+    LabNeeds("02", "Dynamic batching", minutes=45, memory_bytes=1.5 * _GB),
+    LabNeeds("03", "Continuous batching", minutes=60, memory_bytes=1.5 * _GB),
 )
 
 

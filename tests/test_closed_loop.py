@@ -87,6 +87,14 @@ def test_a_dynamic_batch_still_waits_for_its_timer_in_a_closed_loop() -> None:
     assert trace.step_times()[0].tolist() == [0.5, 2.0]
 
 
+def test_a_timer_between_two_microseconds_fires() -> None:
+    """0.006 + 0.02 is 0.026000000000000002: the clock may not stop at 0.026, or the batch never starts."""
+    trace = Engine(DynamicBatching(8, 8, max_wait=0.02), ONE_SECOND).run(
+        [request("a", 1, 1, arrival=0.006), request("b", 1, 1, arrival=9.0)]
+    )
+    assert trace.step_times()[0].tolist() == [0.026001, 9.0]
+
+
 def test_a_client_whose_request_is_refused_goes_on_with_its_next() -> None:
     class TooLongAtFirst:
         def __iter__(self) -> Iterator[Request]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def draws(lengths: Any, count: int = 20_000) -> list[int]:
 def gaps(process: Any, count: int = 20_000) -> list[float]:
     times = process.times(count, random.Random(1))
     assert times == sorted(times)
-    return [later - earlier for earlier, later in zip([0.0, *times], times, strict=False)]
+    return [later - earlier for earlier, later in pairwise([0.0, *times])]
 
 
 # Lengths
@@ -145,12 +146,12 @@ def test_a_named_workload_arrives_as_published_or_as_fast_as_asked(name: str, ra
     for asked in (None, 20.0):
         times = [item.arrival_us / 1e6 for item in named(name, 20_000, rate=asked).items]
         assert len(times) / times[-1] == pytest.approx(asked or rate, rel=0.05)
-        assert cv([b - a for a, b in zip(times, times[1:], strict=False)]) == pytest.approx(spread, rel=0.05)
+        assert cv([b - a for a, b in pairwise(times)]) == pytest.approx(spread, rel=0.05)
 
 
 def test_bursty_code_completion_stays_bursty_at_another_rate() -> None:
     times = [item.arrival_us for item in named("code", 40_000, rate=9.0).items]
-    between = [b - a for a, b in zip(times, times[1:], strict=False)]
+    between = [b - a for a, b in pairwise(times)]
     assert cv(between) == pytest.approx(13.2, rel=0.25)
 
 
@@ -265,7 +266,7 @@ def damaged(change: Any) -> Any:
 def test_a_wrong_file_is_refused_with_file_item_and_field(change: Any, message: str, tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(damaged(change)))
-    with pytest.raises(WorkloadError, match="wrong.json can't be used") as error:
+    with pytest.raises(WorkloadError, match=r"wrong\.json can't be used") as error:
         Workload.load(path)
     assert message in str(error.value)
 

@@ -53,11 +53,10 @@ class Written:
         return filename == self.filename and self.node.lineno <= line <= (self.node.end_lineno or self.node.lineno)
 
     def state(self, stub: str = "") -> State:
-        """How far this has got; ``stub`` is the source of the stub where it holds more than ``todo()``."""
-        if not self.todo_lines:
-            return State.COMPLETE
-        untouched = _only_todo(self.node) or (bool(stub) and _shape(self.node) == _shape(_definition(stub)))
-        return State.UNTOUCHED if untouched else State.PARTIAL
+        """How far this has got; ``stub`` is the source of the stub where it is more than ``todo()``, or a bug to find."""
+        if _only_todo(self.node) or (bool(stub) and _shape(self.node) == _shape(_definition(stub))):
+            return State.UNTOUCHED
+        return State.PARTIAL if self.todo_lines else State.COMPLETE
 
 
 def find_decorated(line: int, filename: str, namespace: dict[str, Any]) -> Written | None:

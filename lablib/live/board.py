@@ -66,14 +66,14 @@ class Card:
         }
 
     def outcome(self) -> list[Any]:
-        """Id, why it ended, output tokens, and seconds: time to first token, per further token, from end to end."""
+        """Why it ended, output tokens, and seconds: time to first token, per further token, from end to end."""
         asked, count = self.request, self.request.num_output_tokens
         why = asked.finish_reason.value if asked.finish_reason else ""
         if self.first_token is None:
-            return [asked.request_id, why, count, None, None, None]
+            return [why, count, None, None, None]
         per_token = (self.last_token - self.first_token) / (count - 1) if count > 1 else None
         times = (self.first_token - asked.arrival_time, per_token, self.last_token - asked.arrival_time)
-        return [asked.request_id, why, count, *(None if each is None else round(each, 4) for each in times)]
+        return [why, count, *(None if each is None else round(each, 4) for each in times)]
 
 
 class Board:
@@ -95,6 +95,7 @@ class Board:
         self._step_seconds: float | None = None
         self._new_cards: list[Card] = []
         self._new_text: dict[str, str] = {}
+        self._new_ends: dict[str, list[Any]] = {}
         self._shown: dict[str, Any] = {}
 
     def add(self, request: Request, prompt: str) -> None:
@@ -130,16 +131,21 @@ class Board:
             news["cards"] = {card.request.request_id: card.facts() for card in self._new_cards}
         if self._new_text:
             news["text"] = self._new_text
-        self._new_cards, self._new_text = [], {}
+        if self._new_ends:
+            news["ended"] = self._new_ends
+        self._new_cards, self._new_text, self._new_ends = [], {}, {}
         return news and {**news, "now": round(self.engine.clock.now(), 3)}
 
     def everything(self, phase: str, message: str) -> dict[str, Any]:
         """All there is to show, for a view that has just opened; what was new before is part of it."""
         self.changes(phase, message)
         cards = {name: {**card.facts(), "text": card.text} for name, card in self.cards.items()}
+        for request_id in self.finished:
+            cards[request_id]["ended"] = self.cards[request_id].outcome()
         return {**self._shown, "cards": cards, "now": round(self.engine.clock.now(), 3), "whole": True}
 
     def _retire(self, request_id: str) -> None:
+        self._new_ends[request_id] = self.cards[request_id].outcome()
         if len(self.finished) == FINISHED_ROWS:
             self.cards.pop(self.finished[0])
         self.finished.append(request_id)
@@ -158,7 +164,7 @@ class Board:
             "slots": slots,
             "queue": waiting,
             "reason": self._reason(waiting),
-            "finished": [self.cards[name].outcome() for name in self.finished],
+            "finished": list(self.finished),
             "served": self.num_finished,
             "gauges": self._gauges(phase),
         }

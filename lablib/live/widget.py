@@ -89,7 +89,7 @@ class LiveEngine(anywidget.AnyWidget):
         self._steps = StepLoop(self._new_engine(), self)
         super().__init__(
             _alt=f"{name}: {max_num_seqs} slots of {max_model_len} tokens, {self._executor.name}",
-            _built={"title": name, "model": self._executor.name, "ranges": self._limits.ranges()},
+            _built={"title": name, "model": self._executor.name, "ranges": self._limits.ranges(), "max_model_len": max_model_len},
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=self._limits.max_num_batched_tokens,
             max_tokens=min(64, max_model_len - 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lablib.trace import EVENT_KINDS, Trace
+from lablib.trace import Trace
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -16,22 +16,14 @@ def request_times(trace: Trace) -> dict[str, FloatArray]:
     Returns:
         Columns ``queue``, ``ttft``, ``tpot``, ``e2e``, each ``[num_requests]``, in seconds.
     """
-    starts, ends = trace.step_times()
-    arrival = np.array(trace.requests["arrival_us"], dtype=np.float64) / 1e6
-    admitted = trace.column("events", "kind") == EVENT_KINDS.index("admitted")
-    who, step = trace.column("events", "request")[admitted], trace.column("events", "step")[admitted]
-    scheduled = _first(who, starts[step], trace.num_requests)
-    deliveries = trace.deliveries()
-    first = _first(deliveries["request"], ends[deliveries["step"]], trace.num_requests)
-    last = -_first(deliveries["request"][::-1], -ends[deliveries["step"]][::-1], trace.num_requests)
-    last[np.array([reason is None for reason in trace.requests["finish_reason"]], dtype=np.bool_)] = np.nan
+    when = trace.milestones()
     gaps = np.array([len(output) - 1 for output in trace.requests["output"]], dtype=np.float64)
     gaps[gaps < 1] = np.nan
     return {
-        "queue": scheduled - arrival,
-        "ttft": first - arrival,
-        "tpot": (last - first) / gaps,
-        "e2e": last - arrival,
+        "queue": when["scheduled"] - when["arrival"],
+        "ttft": when["first_token"] - when["arrival"],
+        "tpot": (when["finish"] - when["first_token"]) / gaps,
+        "e2e": when["finish"] - when["arrival"],
     }
 
 
@@ -50,9 +42,3 @@ def span(trace: Trace) -> float:
     """Seconds from the first arrival to the end of the last step."""
     return float(trace.step_times()[1][-1]) - min(trace.requests["arrival_us"]) / 1e6 if trace.num_steps else 0.0
 
-
-def _first(who: npt.NDArray[np.int64], when: FloatArray, size: int) -> FloatArray:
-    """For each of ``size`` requests its first entry of ``when``; ``nan`` for one that has none."""
-    first = np.full(size, np.nan)
-    first[who[::-1]] = when[::-1]
-    return first

@@ -87,7 +87,7 @@ def _straggler_counted_twice(trace: Any) -> Any:
 WASTE = Exercise(
     key="1.3",
     title="Account for the waste",
-    reference="lablib.metrics:waste",
+    reference="lablib.metrics.work:waste",
     cases=(
         _case("one request wastes nothing", 1, [(3, 2)]),
         _case("a shorter prompt: padding", 2, [(5, 1), (2, 1)]),

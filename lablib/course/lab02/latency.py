@@ -74,7 +74,7 @@ def _e2e_from_the_start(trace: Any) -> Any:
 LATENCY = Exercise(
     key="2.2",
     title="Queue, TTFT, TPOT, E2E",
-    reference="lablib.metrics:request_times",
+    reference="lablib.metrics.latencies:request_times",
     cases=(
         _case("two requests at once", [(3, 4, 0.0), (3, 4, 0.0)]),
         _case("answers of different length", [(3, 4, 0.0), (3, 2, 0.0)]),
@@ -130,6 +130,10 @@ LATENCY = Exercise(
             case="a request that waits for others",
         ),
     ),
+    equivalent={
+        "`gaps[gaps < 1] = np.nan` is left out": "0 / 0 is nan too, with a warning",
+        "`gaps[gaps < 1] = np.nan` → `gaps[gaps < 0] = np.nan`": "0 / 0 is nan too, with a warning",
+    },
     difficulty=1,
     minutes=8,
 )
