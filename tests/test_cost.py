@@ -78,6 +78,13 @@ def test_small_batches_share_the_weights_and_large_ones_pay_for_the_operations()
     assert large[1] / large[0] == pytest.approx(2, rel=0.1)
 
 
+def test_only_positions_that_sample_pay_for_the_output_head() -> None:
+    cost = preset("h100", "smollm2-135m")
+    prompt, all_sampled = (cost.seconds_for(StepWork(20_000, 1, samples, 0, 0)) for samples in (1, 20_000))
+    share = cost.model.head_weights / (cost.model.head_weights + cost.model.layer_weights)
+    assert 1 - prompt / all_sampled == pytest.approx(share, abs=0.06)
+
+
 def test_long_contexts_cost_bandwidth() -> None:
     cost = preset("a100", "llama-3-8b")
     slower = seconds(cost, 32, 4000) - seconds(cost, 32, 2000)
@@ -120,7 +127,8 @@ class Noisy(SimulatedExecutor):
 
     def execute(self, plan: StepPlan) -> StepResult:
         result = super().execute(plan)
-        factor = 1 + self.noise * self.rng.uniform(-1, 1) + 5 * self.noise * (self.rng.random() < 0.05) + 9 * self.first
+        disturbed = self.noise > 0 and self.rng.random() < 0.05
+        factor = 1 + self.noise * self.rng.uniform(-1, 1) + 3 * disturbed + 9 * self.first
         self.first = False
         return replace(result, seconds=result.seconds * factor)
 
@@ -140,7 +148,7 @@ def test_a_fit_finds_what_the_machine_costs() -> None:
 
 def test_a_fit_sees_through_disturbed_steps_and_reports_its_error() -> None:
     cost, error = fit(mixed_run(Noisy(noise=0.1), seed=0))
-    assert 0.03 < error < 0.12, "the noise itself"
+    assert 0.03 < error < 0.15, "the noise itself, and the disturbed steps"
     assert cost.error(mixed_run(Noisy(noise=0.0), seed=1)) < 0.03
     assert min(cost.per_step, *cost.per) >= 0
     assert "not measurement" in cost.describe()

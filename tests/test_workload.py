@@ -192,6 +192,8 @@ def test_scaling_keeps_ratio_and_spread() -> None:
     assert cv(list(lengths[1])) == pytest.approx(cv(list(lengths[0])), rel=0.02)
     assert min(lengths[1]) >= 1
     assert small.items[-1].arrival_us == pytest.approx(workload.items[-1].arrival_us / 2, abs=1)
+    clients = synthetic("closed", 3, ClosedLoop(1, think_seconds=3.0), Fixed(4), Fixed(4)).scaled(rate=2.0)
+    assert clients.on_finish(clients.requests()[0], now=1.0)[0].arrival_time == 2.5
     with pytest.raises(ValueError, match="positive factors"):
         workload.scaled(length=0)
 

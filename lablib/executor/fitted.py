@@ -57,8 +57,8 @@ class LinearCost:
 def fit(trace: Trace) -> tuple[LinearCost, float]:
     """Learn a cost model from the steps of a real run.
 
-    Least squares of relative errors, with no price below 0. Steps that were disturbed by something else on the machine
-    (more than three times the median error away) are left out of a second fit; the first step is left out of both.
+    Least squares of relative errors, with no price below 0. A step that something else on the machine slowed down to a
+    multiple of its time has little weight in it; the first step is left out.
 
     Args:
         trace: a run with ``ModelExecutor``; the more its steps differ, the better.
@@ -74,9 +74,6 @@ def fit(trace: Trace) -> tuple[LinearCost, float]:
         raise ValueError(f"a fit needs at least 20 steps after the first, the trace has {len(real)}: run more requests")
     work = np.column_stack((np.ones(len(real)), work_in(trace)[_WARM_UP:].astype(np.float64)))
     prices = _non_negative(work / real[:, None])
-    errors = np.abs(work @ prices / real - 1)
-    kept = errors <= 3 * np.median(errors)
-    prices = _non_negative(work[kept] / real[kept, None])
     cost = LinearCost(float(prices[0]), tuple(map(float, prices[1:])))  # type: ignore[arg-type]
     return cost, cost.error(trace)
 

@@ -25,12 +25,6 @@ class Feed:
         if self._timer is None:
             self._timer = loop.call_at(max(loop.time(), self._last + SECONDS_BETWEEN), self._flush, loop)
 
-    def flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send at once."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._flush(loop)
-
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._last = None, loop.time()
         self._send()

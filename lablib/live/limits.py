@@ -44,3 +44,7 @@ class Limits:
             "max_tokens": [1, self.max_model_len - 1],
             "temperature": [0, 2],
         }
+
+    def facts(self) -> dict[str, Any]:
+        """What a view needs to know."""
+        return {"ranges": self.ranges(), "max_model_len": self.max_model_len}

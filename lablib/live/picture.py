@@ -7,20 +7,22 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from lablib.viz.figures import png
 from lablib.viz.picture import HUES
 
 ON_HUES = ["white", "black", "black", "black", "black", "black"]  # whichever can be read
-# What SmolLM2-135M-Instruct wrote, greedily, and how far it had got: prompt, answer so far and most tokens in all.
+# From a run of SmolLM2-135M-Instruct: request, answer so far, prompt tokens, output tokens, most tokens in all.
 SLOTS = [
-    ("r0", "A glacier is a large mass of ice that moves slowly under its own weight, carrying", 38, 24, 102),
-    ("r6", "First, measure your windowsill. Then choose herbs that like the same light:", 42, 17, 90),
-    ("r2", "the keeper saw a light far out at sea. It was small and steady, and it was", 19, 47, 83),
-    ("r5", "Once upon a time, in a quiet village by the river, there was", 35, 14, 99),
+    ("r0", "A glacier is a massive ice sheet that covers vast areas of land, including ice", 41, 17, 105),
+    ("r1", "Aye, the eternal quest for perfection. You're right, the key to a great sourdough", 68, 20, 130),
+    ("r2", "A bicycle stays upright while moving by using the principle of aerodynamics.", 61, 15, 102),
+    ("r9", "Boiling, simmering, and poaching are three fundamental cooking methods", 58, 12, 95),
 ]
-QUEUE = [("r7", "slots"), ("r8", "behind r7"), ("r9", "behind r7")]
+INVITATION = "Run this cell to type a prompt and watch it join the running batch. What you will see, for example:"
+MUTED = "#5c5e63"
+QUEUE = [("r10", "slots"), ("r11", "behind r10"), ("r12", "behind r10")]
 
 
 @cache
@@ -32,7 +34,7 @@ def draw_example(title: str) -> bytes:
     axes.set_ylim(310, 0)
     axes.axis("off")
     write(axes, 20, 30, title, size=13, weight="bold")
-    write(axes, 20, 54, "Run this cell to type a prompt and watch it join the running batch. An example:", color="#5c5e63")
+    write(axes, 20, 54, INVITATION, color=MUTED)
     for row, slot in enumerate(SLOTS):
         draw_slot(axes, 82 + 52 * row, row, *slot)
     write(axes, 700, 82, "Waiting queue", weight="bold")
@@ -45,13 +47,12 @@ def draw_example(title: str) -> bytes:
 def draw_slot(axes: Axes, y: float, slot: int, name: str, text: str, prompt: int, output: int, most: int) -> None:
     """One slot: who sits there, what it says, and how far it is."""
     hue = HUES[int(name[1:]) % len(HUES)]
-    write(axes, 20, y, str(slot), color="#5c5e63")
+    write(axes, 20, y, str(slot), color=MUTED)
     draw_chip(axes, 40, y, name)
     write(axes, 88, y, text)
-    left, width, scale = 88.0, 560.0, 560.0 / most
-    for start, share, alpha in ((left, width, 0.17), (left, (prompt + output) * scale, 0.46), (left, prompt * scale, 1.0)):
-        axes.add_patch(FancyBboxPatch((start, y + 15), share, 5, "square,pad=0", facecolor=hue, alpha=alpha, linewidth=0))
-    write(axes, 680, y, f"{output} / {most - prompt}", color="#5c5e63", ha="right")
+    for tokens, alpha in ((most, 0.17), (prompt + output, 0.46), (prompt, 1.0)):
+        axes.add_patch(Rectangle((88, y + 15), 590 * tokens / most, 5, facecolor=hue, alpha=alpha, linewidth=0))
+    write(axes, 678, y, f"{output} / {most - prompt}", color=MUTED, ha="right")
 
 
 def draw_chip(axes: Axes, x: float, y: float, name: str) -> None:

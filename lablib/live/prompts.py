@@ -54,7 +54,7 @@ class PromptBox:
             taken += [prompt] if fits else []
             misses = 0 if fits else misses + 1
             if misses > 2 * len(self._texts):
-                raise ValueError(f"none of the {len(self._texts)} prompts has at most {longest} tokens; raise the budget")
+                raise ValueError(f"none of {len(self._texts)} prompts has at most {longest} tokens; raise the budget")
         return taken
 
     def answer_length(self, max_tokens: int) -> int:

@@ -20,7 +20,7 @@ class Listener(Protocol):
     """Is told, on the event loop, what has happened."""
 
     def planned(self, plan: StepPlan) -> None: ...
-    def stepped(self, plan: StepPlan, result: StepResult, outputs: list[RequestOutput]) -> None: ...
+    def stepped(self, result: StepResult, outputs: list[RequestOutput]) -> None: ...
     def rested(self) -> None: ...
     def say(self, message: str) -> None: ...
 
@@ -115,7 +115,7 @@ class StepLoop:
         self.closed = True
         self._worker.shutdown()
         self._land()
-        if self._task is not None:
+        if self._task is not None and not self._task.get_loop().is_closed():
             self._task.cancel()
 
     def _may_step(self) -> bool:
@@ -161,7 +161,7 @@ class StepLoop:
             self._failures = 0
             result = flight.future.result()
             outputs = self.engine.take_in(flight.plan, result, flight.start)
-            self._listener.stepped(flight.plan, result, outputs)
+            self._listener.stepped(result, outputs)
         else:
             self.engine.scheduler.rollback(flight.plan)
             self._failed(error, flight.plan)

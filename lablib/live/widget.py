@@ -12,17 +12,15 @@ from IPython.display import display
 
 from lablib.clock import WallClock
 from lablib.engine import Engine
-from lablib.live.board import Board
-from lablib.live.feed import Feed
-from lablib.live.picture import draw_example
 from lablib.live.limits import Limits
+from lablib.live.picture import draw_example
 from lablib.live.prompts import Prompt, PromptBox
 from lablib.live.scheduler import LiveBatching
+from lablib.live.stage import Stage
 from lablib.live.steploop import StepLoop
 from lablib.live.wishes import obey
 from lablib.model import LanguageModel
-from lablib.request import Request, RequestOutput, SamplingParams
-from lablib.step import StepPlan, StepResult
+from lablib.request import Request, SamplingParams
 from lablib.trace import Trace
 from lablib.viz import assets
 from lablib.viz.figures import WIDGET_MIME, Picture
@@ -53,7 +51,7 @@ class LiveEngine(anywidget.AnyWidget):
         max_tokens: most output tokens of the requests to come.
         temperature: of the requests to come; 0 is greedy.
 
-    All four can be set at any time and hold from the next step on; values outside their range become the nearest inside.
+    All four can be set at any time and hold from the next step on; a value outside its range becomes the nearest in it.
 
     Raises:
         ValueError: a limit that can't work, or no prompts.
@@ -67,6 +65,7 @@ class LiveEngine(anywidget.AnyWidget):
     max_num_batched_tokens = traitlets.Int().tag(sync=True)
     max_tokens = traitlets.Int(64).tag(sync=True)
     temperature = traitlets.Float(0.0).tag(sync=True)
+    stage: Stage
 
     def __init__(
         self,
@@ -79,19 +78,20 @@ class LiveEngine(anywidget.AnyWidget):
     ) -> None:
         self._name = name
         self._model = model
-        self._limits = Limits(max_num_seqs, max_model_len, max_num_batched_tokens or max_model_len + max_num_seqs)
+        budget = max_model_len + max_num_seqs if max_num_batched_tokens is None else max_num_batched_tokens
+        self._limits = Limits(max_num_seqs, max_model_len, budget)
         self._executor = self._limits.executor(model)
         self._prompts = PromptBox(model, max_model_len, prompts)
-        self._message = ""
         self._views: set[str] = set()
         self._absent = False
-        self._feed = Feed(self._send_changes)
-        self._steps = StepLoop(self._new_engine(), self)
+        self.stage = Stage(self._tell, model.decode)
+        self._steps = StepLoop(self._new_engine(), self.stage)
+        self.stage.show(self._steps)
         super().__init__(
             _alt=f"{name}: {max_num_seqs} slots of {max_model_len} tokens, {self._executor.name}",
-            _built={"title": name, "model": self._executor.name, "ranges": self._limits.ranges(), "max_model_len": max_model_len},
+            _built={"title": name, "model": self._executor.name} | self._limits.facts(),
             max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=self._limits.max_num_batched_tokens,
+            max_num_batched_tokens=budget,
             max_tokens=min(64, max_model_len - 1),
         )
         self.on_msg(self._from_browser)
@@ -132,35 +132,37 @@ class LiveEngine(anywidget.AnyWidget):
     def start(self) -> None:
         """Serve without waiting for a view to open; needs the event loop of a kernel."""
         self._steps.start()
-        self._touch()
+        self.stage.touch()
 
     def pause(self) -> None:
         """Stop after the step in work."""
         self._steps.paused = True
-        self._touch()
+        self.stage.touch()
 
     def resume(self) -> None:
         """Go on."""
         self._steps.resume()
-        self._touch()
+        self.stage.touch()
 
     def step_once(self) -> None:
         """Compute one step, then pause."""
         self._steps.step_once()
-        self._touch()
+        self.stage.touch()
 
     def reset(self) -> None:
         """Forget all requests and the trace, and begin anew."""
+        self._require_open()
         self._steps.between_steps(self._reset)
 
     def close(self) -> None:
         """End the thread and whoever is not done; the view shows the last state, and ``trace`` is complete."""
         if not self.closed:
             self._steps.close()
-            for request_id in [*self._engine.scheduler.running, *(r.request_id for r in self._engine.scheduler.waiting)]:
+            scheduler = self._engine.scheduler
+            for request_id in [*scheduler.running, *(request.request_id for request in scheduler.waiting)]:
                 self._abort(request_id)
             self._engine.complete_trace()
-            self._touch()
+            self.stage.touch()
             if _OPEN.get(self._name) is self:
                 del _OPEN[self._name]
 
@@ -180,33 +182,19 @@ class LiveEngine(anywidget.AnyWidget):
         """The record since the beginning or the last reset; ``StepPlayer`` plays it."""
         return self._engine.complete_trace()
 
-    # What the loop and the views tell
-
-    def planned(self, plan: StepPlan) -> None:
-        if plan.admitted:
-            self._touch()
-
-    def stepped(self, plan: StepPlan, result: StepResult, outputs: list[RequestOutput]) -> None:
-        self._board.stepped(result)
-        self._board.take(outputs)
-        self._touch()
-
-    def rested(self) -> None:
-        self._touch()
-
-    def say(self, message: str) -> None:
-        self._message = message
-        self._touch()
+    # What the views tell
 
     def view_opened(self, view: str) -> None:
+        """A view of this name has opened: it wants to see everything, and something happening."""
         self._views.add(view)
         if self._absent:
             self._absent, self._steps.paused = False, False
         if not self.closed:
             self._steps.start()
-        self._send_all()
+        self.stage.send_everything()
 
     def view_gone(self, view: str) -> None:
+        """A view is gone; without any there is nobody to compute for."""
         self._views.discard(view)
         if not self._views and not self.paused:
             self._absent = True
@@ -219,9 +207,7 @@ class LiveEngine(anywidget.AnyWidget):
         return self._steps.engine
 
     def _new_engine(self) -> Engine:
-        engine = Engine(self._limits.scheduler(), self._executor, WallClock(), workload="live requests")
-        self._board = Board(engine, self._model.decode)
-        return engine
+        return Engine(self._limits.scheduler(), self._executor, WallClock(), workload="live requests")
 
     @traitlets.validate("max_num_seqs", "max_num_batched_tokens", "max_tokens", "temperature")
     def _inside(self, proposal: dict[str, Any]) -> Any:
@@ -229,8 +215,7 @@ class LiveEngine(anywidget.AnyWidget):
         return max(low, min(high, proposal["value"]))
 
     def _submit(self, prompt: Prompt, max_tokens: int | None = None, temperature: float | None = None) -> str:
-        if self.closed:
-            raise RuntimeError(f"{self._name} is closed; run its cell again for a new one")
+        self._require_open()
         sampling = SamplingParams(
             max_tokens=self.max_tokens if max_tokens is None else max_tokens,
             temperature=self.temperature if temperature is None else temperature,
@@ -238,21 +223,25 @@ class LiveEngine(anywidget.AnyWidget):
         number = self._engine.trace.num_requests
         request = Request(f"r{number}", prompt.token_ids, sampling, arrival_time=self._engine.clock.now())
         self._engine.add_request(request)
-        self._board.add(request, prompt.text)
+        self.stage.board.add(request, prompt.text)
         self._steps.go_on()
-        self._touch()
+        self.stage.touch()
         return request.request_id
 
+    def _require_open(self) -> None:
+        if self.closed:
+            raise RuntimeError(f"{self._name} is closed; run its cell again for a new one")
+
     def _abort(self, request_id: str) -> None:
-        self._board.take(self._engine.abort(request_id))
-        self._touch()
+        self.stage.board.take(self._engine.abort(request_id))
+        self.stage.touch()
 
     def _reset(self) -> None:
         self._steps.engine = self._new_engine()
+        self.stage.show(self._steps)
         self._turn_knobs()
-        self._message = ""
         self._steps.resume()
-        self._send_all()
+        self.stage.send_everything()
 
     def _turn_knobs(self) -> None:
         scheduler = self._engine.scheduler
@@ -260,30 +249,13 @@ class LiveEngine(anywidget.AnyWidget):
             scheduler.num_open_slots = self.max_num_seqs
             scheduler.max_num_batched_tokens = self.max_num_batched_tokens
         self._steps.go_on()
-        self._touch()
+        self.stage.touch()
+
+    def _tell(self, content: dict[str, Any]) -> None:
+        self.send(content)
 
     def _from_browser(self, _: Any, wish: dict[str, Any], __: Any) -> None:
         self._steps.call(lambda: obey(self, wish))
-
-    @property
-    def _phase(self) -> str:
-        if self.closed:
-            return "closed"
-        if self._steps.running:
-            return "running"
-        return "paused" if self.paused else "idle"
-
-    def _touch(self) -> None:
-        if self._steps.loop is not None:
-            self._feed.touch(self._steps.loop)
-
-    def _send_changes(self) -> None:
-        changes = self._board.changes(self._phase, self._message)
-        if changes:
-            self.send(changes)
-
-    def _send_all(self) -> None:
-        self.send(self._board.everything(self._phase, self._message))
 
     def __repr__(self) -> str:
         return f"LiveEngine({self._alt})"
@@ -293,4 +265,3 @@ class LiveEngine(anywidget.AnyWidget):
         display(picture._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         display({WIDGET_MIME: view, "text/plain": "LiveEngine: run this cell for the live view"}, raw=True)  # type: ignore[no-untyped-call]
-

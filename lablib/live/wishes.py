@@ -16,7 +16,7 @@ WISHES: dict[str, Callable[[LiveEngine, Mapping[str, Any]], object]] = {
     "resume": lambda live, wish: live.resume(),
     "step": lambda live, wish: live.step_once(),
     "reset": lambda live, wish: live.reset(),
-    "dismiss": lambda live, wish: live.say(""),
+    "dismiss": lambda live, wish: live.stage.say(""),
     "open": lambda live, wish: live.view_opened(str(wish["view"])),
     "gone": lambda live, wish: live.view_gone(str(wish["view"])),
 }
@@ -27,4 +27,4 @@ def obey(live: LiveEngine, wish: Mapping[str, Any]) -> None:
     try:
         WISHES[wish["do"]](live, wish)
     except (ValueError, RuntimeError) as error:
-        live.say(str(error))
+        live.stage.say(str(error))

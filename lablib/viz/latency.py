@@ -54,7 +54,8 @@ def latency_cdf(traces: Mapping[str, Trace], latency: str, alt: str = "", log: b
         axes.annotate(f"p{100 * share:.0f}", (1, share), xycoords=("axes fraction", "data"), fontsize=8, va="bottom")
     axes.set(xlabel=TITLES[latency], ylabel="share that was faster", ylim=(0, 1.02))
     axes.set_xscale("log" if log else "linear")
-    axes.legend(frameon=False, loc="lower right")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, loc="lower right")
     return Picture(png(figure), alt or f"Distribution of the {TITLES[latency]}. {'; '.join(says)}.")
 
 
