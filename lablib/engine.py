@@ -63,6 +63,7 @@ class Engine:
                 "pieces": dict(pieces or {}),
                 "executor": executor.name,
                 "max_num_seqs": scheduler.max_num_seqs,
+                "max_num_batched_tokens": getattr(scheduler, "max_num_batched_tokens", None),
                 "max_model_len": scheduler.max_model_len,
                 "block_size": scheduler.kv.block_size,
                 "num_blocks": scheduler.kv.pool.num_blocks,

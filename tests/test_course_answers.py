@@ -167,7 +167,7 @@ def test_progress_counts_what_was_done_and_says_whose_answer_runs(
     capsys.readouterr()
     progress(90)
     assert capsys.readouterr().out == (
-        "Lab 90 An example · watch 1 of 1 · quiz 0 of 2\n"
+        "Lab 90 An example · questions 1 of 1 · quiz 0 of 2\n"
         "  ✓ 90.1 Pad a batch: solved, yours runs\n  ○ 90.2 Count down: open\n"
     )
 

@@ -223,7 +223,7 @@ def test_an_abort_ends_waiting_and_running_requests_and_frees_what_they_held(mod
 def test_a_prompt_that_never_fits_is_refused_by_name_and_the_others_go_on(model: LanguageModel) -> None:
     async def play(live: Live) -> None:
         live.ask("open", view="a")
-        live.ask("submit", text="x" * 90)
+        live.ask("submit", text="x" * 200)
         live.ask("submit", text="fits")
         await live.rest()
         assert "request r0" in live.message

@@ -88,7 +88,7 @@ class RooflineCost:
         )
 
 
-_CPU_PEAKS = "measured with lablib.measure on two Zen 5 cores, bf16"
+_CPU_PEAKS = "about what lablib.measure finds on two quiet Zen 5 cores, bf16; overheads set to match its decode steps"
 CPU_2CORE = Machine("2 CPU cores", flops=0.90e12, bandwidth=47e9, source=_CPU_PEAKS)
 EAGER_CPU = Efficiency(0.9, 0.75, 4e-3, 500e-6, "from decode steps of 1 to 32 rows measured there")
 # No vendor publishes these. Large matrix products and long reads reach about such shares of the data sheets' peaks, and

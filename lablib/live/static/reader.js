@@ -15,9 +15,9 @@ export class Reader {
     this.count = make("span.sp-outputs");
     this.past = make("span");
     this.fresh = make("mark");
-    this.text = make("p.sp-text.lv-whole", { tabindex: 0, role: "region", "aria-label": "Text of the selected request" }, this.past, this.fresh);
+    this.text = make("p.sp-text.lv-whole", { tabindex: 0, role: "group", "aria-label": "Text of the selected request" }, this.past, this.fresh);
     this.body = make("div.sp-inspector-body", {}, this.prompt, make("div", {}, make("p.sp-facts", {}, this.state, this.count), this.text));
-    this.root = make("section.sp-inspector", { "aria-label": "Selected request" }, make("p.sp-head", {}, this.chip, this.title, this.hint), this.body);
+    this.root = make("section.sp-inspector", {}, make("p.sp-head", {}, this.chip, this.title, this.hint), this.body);
   }
 
   draw(card, { slots }, palette) {

@@ -10,7 +10,7 @@ export class Slots {
     this.rows = Array.from({ length: max_num_seqs[1] }, (_, slot) => new Slot(view, slot));
     this.keys = make("div.sp-legend", { "aria-hidden": "true" });
     this.root = make(
-      "section.sp-stage", { "aria-label": "Slots" }, make("div.sp-head", {}, make("span", {}, "Slots"), this.keys),
+      "section.sp-stage", {}, make("div.sp-head", {}, make("span", {}, "Slots"), this.keys),
       make("ol.lv-slots", {}, ...this.rows.map((row) => row.root)),
     );
   }

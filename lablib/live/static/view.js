@@ -36,7 +36,7 @@ export class LiveView {
     this.standing = new Standing();
     const { title, model } = this.built;
     const header = make(
-      "header.sp-header", {}, make("p.sp-title", {}, make("strong", {}, title), make("span", {}, model)), this.standing.root,
+      "div.sp-header", {}, make("p.sp-title", {}, make("strong", {}, title), make("span", {}, model)), this.standing.root,
     );
     const side = make("div.sp-side", {}, this.waiting.root, this.finished.root);
     this.root.replaceChildren(
