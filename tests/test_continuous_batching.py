@@ -96,3 +96,11 @@ def test_a_failed_step_loses_nobody() -> None:
     engine.run([])
     assert all(r.output_token_ids == [r.num_prompt_tokens + i for i in range(r.max_tokens)] for r in requests)
     assert scheduler.kv.pool.num_used == 0
+
+
+def test_a_request_larger_than_the_pool_is_refused_by_name_though_the_model_could_take_it() -> None:
+    scheduler = ContinuousBatching(2, 64, block_size=4, num_blocks=3)
+    with pytest.raises(
+        ValueError, match=r"request big: 10 prompt \+ 10 output tokens can never fit in a KV cache of 12"
+    ):
+        scheduler.add(request("big", 10, 10))

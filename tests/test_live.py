@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from runs import DeviceLostError
 
@@ -206,7 +207,7 @@ def test_an_abort_ends_waiting_and_running_requests_and_frees_what_they_held(mod
         live.engine.start()
         for _ in range(5):
             live.engine.submit("x", max_tokens=100)
-        await live.until(lambda: "r0" in live.scheduler.running)
+        await live.until(lambda: live.engine._engine.trace.num_steps >= 3)
         for name in ("r0", "r4", "r0", "nobody"):
             live.ask("abort", id=name)
         await live.rest()
@@ -233,18 +234,20 @@ def test_a_prompt_that_never_fits_is_refused_by_name_and_the_others_go_on(model:
     assert run(model, play).engine.trace.requests["finish_reason"][0] == "error"
 
 
-def test_a_step_that_fails_once_is_tried_again_and_loses_no_token(model: LanguageModel) -> None:
-    failing = Failing(times=1)
+@pytest.mark.parametrize("step", [0, 5])
+def test_a_step_that_fails_once_is_tried_again_and_loses_no_token(model: LanguageModel, step: int) -> None:
+    failing = Failing(times=1, first=step)
 
     async def play(live: Live) -> None:
         failing.wrap(live.engine._executor)
         live.engine.submit("x", max_tokens=12)
         live.engine.start()
         await live.rest()
-        assert "Step 5 with r0 failed: DeviceLostError: the device is gone." in live.message
+        assert f"Step {step} with r0 failed: DeviceLostError: the device is gone." in live.message
 
     trace = run(model, play).engine.trace
     assert (trace.requests["finish_reason"], len(trace.requests["output"][0])) == (["length"], 12)
+    assert np.isfinite(trace.milestones()["scheduled"]).all()
 
 
 def test_a_step_that_keeps_failing_pauses_and_can_be_retried(model: LanguageModel) -> None:
@@ -265,10 +268,11 @@ def test_a_step_that_keeps_failing_pauses_and_can_be_retried(model: LanguageMode
 
 
 class Failing:
-    """Makes an executor raise at its sixth step, so many times."""
+    """Makes an executor raise at its ``first`` step, counted from 0, so many times."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int, first: int = 5) -> None:
         self.times = times
+        self.first = first
         self.calls = 0
 
     def wrap(self, executor: ModelExecutor) -> None:
@@ -276,7 +280,7 @@ class Failing:
 
         def execute(plan: Any) -> Any:
             self.calls += 1
-            if self.calls > 5 and self.times:
+            if self.calls > self.first and self.times:
                 self.times -= 1
                 raise DeviceLostError("the device is gone")
             return honest(plan)
@@ -286,15 +290,18 @@ class Failing:
 
 def test_only_the_forward_pass_leaves_the_loops_thread(model: LanguageModel) -> None:
     computing: set[int] = set()
+    planning: set[int] = set()
+
+    def note(function: Callable[..., Any], threads: set[int]) -> Callable[..., Any]:
+        def noted(argument: Any) -> Any:
+            threads.add(threading.get_ident())
+            return function(argument)
+
+        return noted
 
     async def play(live: Live) -> None:
-        honest = live.engine._executor.execute
-
-        def execute(plan: Any) -> Any:
-            computing.add(threading.get_ident())
-            return honest(plan)
-
-        live.engine._executor.execute = execute  # type: ignore[method-assign]
+        live.engine._executor.execute = note(live.engine._executor.execute, computing)  # type: ignore[method-assign]
+        live.scheduler.add = note(live.scheduler.add, planning)
         live.engine.start()
         # a kernel's subshell delivers what the browser says in a thread of its own
         other = threading.Thread(target=lambda: [live.ask("send", count=4), live.ask("abort", id="r1")])
@@ -302,7 +309,7 @@ def test_only_the_forward_pass_leaves_the_loops_thread(model: LanguageModel) -> 
         other.join()
         await live.until(lambda: live.engine._engine.trace.num_requests == 4)
         await live.rest()
-        assert live.threads == {threading.get_ident()}
+        assert live.threads == planning == {threading.get_ident()}
 
     run(model, play)
     assert len(computing) == 1
@@ -318,6 +325,7 @@ def test_messages_are_few_and_stop_when_nothing_happens(model: LanguageModel) ->
         await live.rest()
         num_sent, elapsed = len(live.sent), live.times[-1] - live.times[0]
         assert num_sent <= 20 * elapsed + 3
+        live.engine.resume()
         await asyncio.sleep(0.2)
         assert len(live.sent) == num_sent
 

@@ -118,7 +118,6 @@ def test_random_numbers_are_known_so_that_texts_survive_a_new_version() -> None:
     assert 0.48 < np.mean([uniform(3, i) for i in range(5_000)]) < 0.52
 
 
-
 def test_a_sampled_row_without_a_seed_is_refused() -> None:
     with pytest.raises(ValueError, match=r"row 1 has temperature 0\.5 but no seed"):
         sample(torch.zeros(2, 5), [SamplingParams(), SamplingParams(temperature=0.5)], [0, 0])

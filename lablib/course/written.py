@@ -53,7 +53,7 @@ class Written:
         return filename == self.filename and self.node.lineno <= line <= (self.node.end_lineno or self.node.lineno)
 
     def state(self, stub: str = "") -> State:
-        """How far this has got; ``stub`` is the source of the stub where it is more than ``todo()``, or a bug to find."""
+        """How far this has got; ``stub`` is the source of the stub where it is more than ``todo()``."""
         if _only_todo(self.node) or (bool(stub) and _shape(self.node) == _shape(_definition(stub))):
             return State.UNTOUCHED
         return State.PARTIAL if self.todo_lines else State.COMPLETE

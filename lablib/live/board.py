@@ -111,8 +111,7 @@ class Board:
         self._recent.append((now, sum(len(output.token_ids) for output in outputs)))
         for output in outputs:
             card = self.cards[output.request_id]
-            eos = card.request.sampling.stop_token_ids
-            text = card.take([token for token in output.token_ids if token not in eos], now, self._decode)
+            text = card.take(output.token_ids, now, self._decode)
             if text:
                 self._new_text[output.request_id] = self._new_text.get(output.request_id, "") + text
             if output.finished:

@@ -41,4 +41,3 @@ def inter_token_latencies(trace: Trace) -> FloatArray:
 def span(trace: Trace) -> float:
     """Seconds from the first arrival to the end of the last step."""
     return float(trace.step_times()[1][-1]) - min(trace.requests["arrival_us"]) / 1e6 if trace.num_steps else 0.0
-

@@ -8,6 +8,8 @@ from lablib.scheduler.base import Scheduler
 from lablib.scheduler.policies import FCFS, Admission, MixedWholePrompts, QueueOrder, ReserveModelMax, StepMix
 from lablib.step import Chunk, StepPlan
 
+DEFAULT_BUDGET = 8192  # tokens a step, as vLLM has it for online serving on large GPUs
+
 
 class IterationScheduler(Scheduler):
     """One skeleton, running first and then admit what fits; everything else is a policy.
@@ -102,7 +104,8 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
     Args:
         max_num_seqs: most requests that run at once.
         max_model_len: most tokens of one request.
-        max_num_batched_tokens: most tokens of one step; by default a full prompt and a decode for every other slot.
+        max_num_batched_tokens: most tokens of one step; by default 8,192, or what a full prompt and a decode for every
+            slot need, if that is more.
         block_size: tokens a block of the KV cache holds; by default ``max_model_len``, one block a request.
         num_blocks: blocks of the KV cache; by default enough for all slots.
     """
@@ -112,5 +115,5 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
         KVCacheManager(num_blocks, block_size),
         max_num_seqs,
         max_model_len,
-        max_num_batched_tokens or max_model_len + max_num_seqs,
+        max_num_batched_tokens or max(DEFAULT_BUDGET, max_model_len + max_num_seqs),
     )

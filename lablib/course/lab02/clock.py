@@ -8,7 +8,7 @@ from lablib.course.spec import Case, Exercise, WrongAnswer
 
 STUB = '''
 def launch_time(last_batch_end, arrivals, max_wait):
-    """When the waiting requests must start at the latest, in seconds.
+    """When the waiting requests are due, in seconds.
 
     last_batch_end: when the last batch ended; arrivals: when each waiting request came, oldest first
     """
@@ -39,6 +39,14 @@ def _earlier_of_both(last_batch_end: float, arrivals: Sequence[float], max_wait:
     return min(last_batch_end, arrivals[0]) + max_wait
 
 
+def _youngest(last_batch_end: float, arrivals: Sequence[float], max_wait: float) -> float:
+    return arrivals[-1] + max_wait
+
+
+def _not_before_the_end(last_batch_end: float, arrivals: Sequence[float], max_wait: float) -> float:
+    return max(last_batch_end, arrivals[0] + max_wait)
+
+
 CLOCK = Exercise(
     key="2.3",
     title="Find the bug: the wrong clock",
@@ -63,6 +71,17 @@ CLOCK = Exercise(
         "`return arrivals[0] + max_wait`.",
     ),
     wrong=(
+        WrongAnswer(
+            "the youngest request's clock",
+            _youngest,
+            says="You measured the age of the youngest request; the oldest has waited longest.",
+        ),
+        WrongAnswer(
+            "not before the last batch's end",
+            _not_before_the_end,
+            says="The time may lie in the past: that only means that the requests are due as soon as the machine is free.",
+            case="a request that came while the batch ran",
+        ),
         WrongAnswer(
             "as it was",
             _buggy,

@@ -91,6 +91,12 @@ class _SendsAPreferredSizeWhenTheTimerFires(DynamicBatching):
         return super().launch_size(now)
 
 
+class _NoCap(DynamicBatching):
+    def launch_size(self, now: float) -> int:
+        due = self.waiting and not self.running and (self.closed or now >= self.launch_time())
+        return len(self.waiting) if due else super().launch_size(now)
+
+
 LAUNCH = Exercise(
     key="2.1",
     title="Launch on size or age",
@@ -148,6 +154,15 @@ LAUNCH = Exercise(
             max_wait=2.0,
             preferred_batch_sizes=(2, 4),
         ),
+        _case(
+            "never more than a batch",
+            [1.0] * 12,
+            [("launch_size", 9)],
+            [8],
+            hint="12 wait and are due, but a batch has 8 rows: `min(len(self.waiting), self.batch_size)`.",
+            max_wait=2.0,
+            preferred_batch_sizes=(4,),
+        ),
         _case("max_wait of 0 never waits", [1.0], [("launch_size", 1), ("next_event", 1)], [1, 1.0], max_wait=0.0),
     ),
     hints=(
@@ -161,6 +176,12 @@ LAUNCH = Exercise(
         "`return filled[-1] if filled else 0`.",
     ),
     wrong=(
+        WrongAnswer(
+            "starts more rows than a batch has",
+            _NoCap,
+            says="More rows than `self.batch_size` were started; the rest must wait for the next batch.",
+            case="never more than a batch",
+        ),
         WrongAnswer(
             "waits for a full batch",
             _WaitsForAFullBatch,

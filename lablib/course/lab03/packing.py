@@ -15,7 +15,7 @@ Made = tuple[str, int, tuple[int, ...], tuple[int, ...]]  # id, start, token ids
 def _chunks(*made: Made) -> list[Chunk]:
     return [
         Chunk(name, slot, start, tokens, 0, blocks, SamplingParams(), 0, True)
-        for slot, (name, start, tokens, blocks) in enumerate(made)
+        for slot, (name, start, tokens, blocks) in enumerate(made, start=3)
     ]
 
 
@@ -59,6 +59,10 @@ def _only_the_first_block(chunks: Sequence[Chunk], block_size: int) -> Any:
     return _pack(chunks, block_size, lambda c, i: c.start + i, lambda c, i, size: c.block_ids[0] * size + c.start + i)
 
 
+def _position_for_row(chunks: Sequence[Chunk], block_size: int) -> Any:
+    return _pack(chunks, block_size, lambda c, i: c.start + i, lambda c, i, size: c.start + i)
+
+
 PACK = Exercise(
     key="3.3",
     title="One flat batch",
@@ -91,6 +95,12 @@ PACK = Exercise(
     ),
     wrong=(
         WrongAnswer(
+            "takes the position for the cache row",
+            _position_for_row,
+            says="That is the position; which block it lives in is said by `chunk.block_ids`.",
+            case="a decode: one token, far from position 0",
+        ),
+        WrongAnswer(
             "positions restart in every chunk",
             _positions_from_zero,
             says="A token's position is its place in its own sequence: `chunk.start + i`. The model rotates K by it.",
@@ -106,7 +116,7 @@ PACK = Exercise(
             "takes the batch's row for the block",
             _slots_from_the_batch_row,
             says="You used `chunk.slot`, the row of the batch; the cache is found through `chunk.block_ids`.",
-            case="a decode: one token, far from position 0",
+            case="one prompt",
         ),
         WrongAnswer(
             "forgets where the chunk starts",

@@ -100,18 +100,5 @@ QUIZ = Quiz(
                 Option("TTFT", says="It falls: requests start sooner."),
             ),
         ),
-        Question(
-            "Is an urgent request served sooner by a request-level batcher if it comes first in the queue?",
-            options=(
-                Option(
-                    "No, it waits for the whole running batch.",
-                    says="Right. Under iteration-level scheduling it waits for one slot, at most one answer's end.",
-                    right=True,
-                ),
-                Option(
-                    "Yes, that is what the order is for.", says="The order only decides who is in the *next* batch."
-                ),
-            ),
-        ),
     ),
 )

@@ -57,7 +57,11 @@ def _case(name: str, shapes: Sequence[Shape], num_steps: int, hint: str = "", ex
 
 
 def _variant(
-    advance: bool = True, finish_now: bool = True, only_finished: bool = False, skip_missing: bool = True
+    advance: bool = True,
+    finish_now: bool = True,
+    only_finished: bool = False,
+    skip_missing: bool = True,
+    empty_outputs: bool = False,
 ) -> Callable[[Scheduler, StepPlan, StepResult], list[RequestOutput]]:
     def update(self: Scheduler, plan: StepPlan, result: StepResult) -> list[RequestOutput]:
         outputs = []
@@ -70,7 +74,7 @@ def _variant(
             new = () if done else self.append_tokens(request, tokens)
             if done if not finish_now else request.finish_reason is not None:
                 outputs.append(self.finish(request, new))
-            elif new and not only_finished:
+            elif (new or empty_outputs) and not only_finished:
                 outputs.append(RequestOutput(request.request_id, new))
         return outputs
 
@@ -138,6 +142,12 @@ UPDATE = Exercise(
         "`elif new: outputs.append(RequestOutput(request.request_id, new))`.",
     ),
     wrong=(
+        WrongAnswer(
+            "delivers empty outputs",
+            _variant(empty_outputs=True),
+            says="An output without any token was delivered: where nothing is new and nothing ended, there is nothing to tell.",
+            case="a chunk without a sample delivers nothing",
+        ),
         WrongAnswer(
             "counts one computed token a step",
             _variant(advance=False),
