@@ -25,7 +25,7 @@ export class Desk {
 
   _message() {
     this.said = make("span", { role: "status" });
-    this.message = make("div.lv-message", { hidden: true }, this.said, crossButton("Dismiss the message", () => this.view.wish("dismiss")));
+    this.message = make("div.lv-message", { hidden: true }, this.said, crossButton("Dismiss the message", () => this.dismiss()));
     return this.message;
   }
 
@@ -58,6 +58,11 @@ export class Desk {
       "div.lv-deck", {}, make("div.sp-group", {}, this.play, this.step, this.reset, this.help),
       make("div.lv-knobs", {}, ...this.knobs.map((knob) => knob.root)), this.keys,
     );
+  }
+
+  dismiss() {
+    this.view.wish("dismiss");
+    this.view.take({ message: "" });
   }
 
   submit() {

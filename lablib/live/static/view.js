@@ -13,6 +13,8 @@ const BLANK = {
   phase: "idle", message: "", slots: [], queue: [], reason: "", finished: [], served: 0, now: 0,
   gauges: [0, null, null, 0, 0, 0, 0],
 };
+const PATIENCE_MS = 4000; // until a kernel that says nothing is spoken of
+const SILENCE = "The kernel does not answer. A cell is running, or the kernel was restarted: then run this cell again.";
 const AGE_MS = 1000; // between two looks at the clock while nothing else happens
 
 export class LiveView {
@@ -71,6 +73,7 @@ export class LiveView {
       themes.disconnect();
       sizes.disconnect();
       clearInterval(ages);
+      clearTimeout(this.silence);
       cancelAnimationFrame(this.frame);
       model.off("msg:custom", heard);
       for (const knob of Object.keys(this.built.ranges)) model.off(`change:${knob}`, turned);
@@ -80,20 +83,28 @@ export class LiveView {
 
   /** Tell the kernel what somebody wants; a kernel that is gone can't hear it. */
   wish(action, details = {}) {
+    if (["submit", "send", "reset"].includes(action)) {
+      clearTimeout(this.silence);
+      this.silence = setTimeout(() => this.take({ message: SILENCE }), PATIENCE_MS);
+    }
     try {
       this.model.send({ do: action, ...details });
     } catch {
-      this.state.phase = "closed";
+      this.take({ message: SILENCE });
     }
   }
 
   /** Take a message of the kernel in: all there is, or what has changed. */
   take(message) {
+    clearTimeout(this.silence);
     const { cards = {}, text = {}, ended = {}, whole, ...state } = message;
     this.messages++;
     if (whole) this.cards.clear();
+    if (state.now !== undefined) {
+      this.heardAt = performance.now();
+      if (this.state.message === SILENCE) this.state.message = "";
+    }
     this.state = { ...(whole ? BLANK : this.state), ...state };
-    this.heardAt = performance.now();
     for (const [id, card] of Object.entries(cards)) this.cards.set(id, { id, ...card, text: legible(card.text ?? ""), fresh: "" });
     for (const card of this.cards.values()) card.fresh = "";
     for (const [id, words] of Object.entries(text)) this._write(id, words);
