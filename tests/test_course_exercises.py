@@ -208,7 +208,7 @@ def test_answers_are_kept_in_work_only(notebook: Notebook, tmp_path: Path, monke
         "project/work/deeper": "project/work/mine",
         "project": "project/work/mine",
         "project/labs": None,
-        "project/work/main/labs": None,
+        "project/work/old/labs": None,
         ".": None,
     }
     for here, where in expected.items():
