@@ -63,7 +63,8 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser("simulate", help="run a workload on a scheduler and a machine that is not here")
     load = parser.add_argument_group("workload")
     load.add_argument("--workload", choices=NAMES, default="chat", help="published lengths and arrivals (%(default)s)")
-    load.add_argument("--requests", type=_count, default=1000, help="how many (%(default)s)")
+    load.add_argument("--workload-file", type=Path, metavar="FILE.json", help="a saved workload instead, as it stands")
+    load.add_argument("--requests", type=_count, help="how many (1000)")
     load.add_argument("--arrivals", choices=ARRIVALS, default="published", help="arrival process (%(default)s)")
     load.add_argument("--rate", type=_positive, help="requests a second (the published rate; while it is on for burst)")
     load.add_argument("--cv", type=_not_negative, help="coefficient of variation of the gaps, for gamma (2)")
@@ -79,7 +80,9 @@ def register(subparsers: Any) -> None:
     how.add_argument("--max-wait", type=_not_negative, help="seconds that the oldest waits, for dynamic (0)")
     how.add_argument("--preferred-batch-sizes", type=_counts, help="such as 4,8, for dynamic (the batch size)")
     how.add_argument("--max-num-seqs", type=_count, help="slots, for continuous (256)")
-    how.add_argument("--max-num-batched-tokens", type=_count, help="tokens of a step (a full prompt and all decodes)")
+    how.add_argument(
+        "--max-num-batched-tokens", type=_count, help="tokens of a step (8192, or a full prompt and all decodes)"
+    )
     how.add_argument("--max-model-len", type=_count, help="tokens of a request (the longest of the workload)")
     how.add_argument("--block-size", type=_count, help="tokens of a KV block (one block a request)")
     how.add_argument("--num-blocks", type=_count, help="blocks of the KV cache (enough for all slots)")
@@ -117,8 +120,11 @@ def run(args: argparse.Namespace) -> int:
 
 def build_workload(args: argparse.Namespace) -> Workload:
     """The workload that the flags describe."""
+    if args.workload_file is not None:
+        return Workload.load(args.workload_file).scaled(length=args.length_scale)
     arrivals, rate = build_arrivals(args), args.rate if args.arrivals == "published" else None
-    return named(args.workload, args.requests, rate, args.seed, arrivals).scaled(length=args.length_scale)
+    requests = _given(args.requests, 1000)
+    return named(args.workload, requests, rate, args.seed, arrivals).scaled(length=args.length_scale)
 
 
 def build_arrivals(args: argparse.Namespace) -> ArrivalProcess | None:
@@ -156,6 +162,13 @@ def _require_fitting_flags(args: argparse.Namespace) -> None:
             raise UsageError(
                 f"{_flag(name)} has no effect with {_flag(other)} {chosen}: leave it out, "
                 f"or choose {_flag(other)} {' or '.join(choices)}"
+            )
+    if args.workload_file is not None:
+        if not args.workload_file.is_file():
+            raise UsageError(f"--workload-file: there is no file {args.workload_file}; make one with Workload.save()")
+        if args.requests is not None or args.rate is not None or args.arrivals != "published":
+            raise UsageError(
+                "--workload-file has its own requests and arrivals: leave --requests, --rate, --arrivals out"
             )
     if args.save is not None and not args.save.absolute().parent.is_dir():
         raise UsageError(f"--save: there is no folder {args.save.absolute().parent}; make it, or name another")

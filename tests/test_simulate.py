@@ -9,6 +9,7 @@ import pytest
 
 from lablib.__main__ import main
 from lablib.trace import Trace
+from lablib.workload import load
 
 SMALL = ["simulate", "--workload", "alpaca", "--requests", "40", "--max-model-len", "600"]
 
@@ -77,6 +78,17 @@ def test_clients_that_think_take_longer(capsys: pytest.CaptureFixture[str]) -> N
     closed = ["--arrivals", "closed", "--clients", "5"]
     # 40 requests of 5 clients: seven thoughts each
     assert numbers(capsys, *closed, "--think", "2")["seconds"] > numbers(capsys, *closed)["seconds"] + 7 * 2
+
+
+def test_a_saved_workload_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = load("mixed32").save(tmp_path / "mixed32.json")
+    flags = ["simulate", "--workload-file", str(path), "--max-num-seqs", "8", "--json"]
+    assert main(flags) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["output_tokens"] == 1325
+    assert main([*flags, "--rate", "3"]) == 2
+    assert "leave --requests, --rate, --arrivals out" in capsys.readouterr().err
+    assert main(["simulate", "--workload-file", "nowhere.json"]) == 2
+    assert "there is no file nowhere.json" in capsys.readouterr().err
 
 
 def test_a_saved_trace_is_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
