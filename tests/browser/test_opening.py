@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import sync_playwright
+from browsing import Watched
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 
 def free_port() -> int:
@@ -58,19 +55,13 @@ def jupyterlab(tmp_path: Path) -> Iterator[str]:
     log.close()
 
 
-def test_jupyterlab_opens_on_the_first_lab_without_pop_up_or_outside_request(jupyterlab: str) -> None:
-    requested: list[str] = []
-    executable = next(path for path in map(shutil.which, BROWSERS) if path)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        page = browser.new_page()
-        page.on("request", lambda request: requested.append(request.url))
-        page.goto(f"{jupyterlab}/")
-        page.get_by_role("paragraph").get_by_text("The first lab").wait_for(timeout=60_000)
-        page.wait_for_timeout(3_000)  # the news question comes after the page has settled
-        pop_ups = page.locator(".Toastify__toast").all_inner_texts()
-        address = page.url
-        browser.close()
-    assert address.endswith("/work/00_first.ipynb")
-    assert pop_ups == []
-    assert [url for url in requested if not url.startswith((jupyterlab, "data:", "blob:"))] == []
+def test_jupyterlab_opens_on_the_first_lab_without_pop_up_or_outside_request(
+    jupyterlab: str, open_page: Callable[..., Watched]
+) -> None:
+    watched = open_page(f"{jupyterlab}/")
+    page = watched.page
+    page.get_by_role("paragraph").get_by_text("The first lab").wait_for(timeout=60_000)
+    page.wait_for_timeout(3_000)  # the news question comes after the page has settled
+    assert page.url.endswith("/work/00_first.ipynb")
+    assert page.locator(".Toastify__toast").all_inner_texts() == []
+    assert watched.external == []
