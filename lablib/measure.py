@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from lablib.model import ForwardBatch, LanguageModel
+from lablib.model.checkpoint import default_checkpoint
 
 
 def read_bandwidth(megabytes: int = 256, repeats: int = 7) -> float:
@@ -57,6 +58,28 @@ def prefill_seconds(model: LanguageModel, num_tokens: int, repeats: int = 3) -> 
         logit_rows=positions[-1:],
     )
     return statistics.median(_times(lambda: model.forward(batch).argmax(-1).tolist(), repeats))
+
+
+def transformers_seconds(prompts: Sequence[Sequence[int]], num_tokens: int, dtype: torch.dtype) -> float:
+    """Time in which ``transformers``' own ``generate`` answers all prompts with the default model, as one static batch.
+
+    Args:
+        prompts: token ids of each prompt; padded on the left, as ``generate`` wants them.
+        num_tokens: tokens of each answer.
+        dtype: of the weights, which are loaded anew and not counted in the time.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    model = AutoModelForCausalLM.from_pretrained(default_checkpoint(progress=False), dtype=dtype)
+    width = max(map(len, prompts))
+    token_ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    length = {"max_new_tokens": num_tokens, "min_new_tokens": num_tokens}
+    start = time.perf_counter()
+    model.generate(input_ids=token_ids, attention_mask=mask, do_sample=False, pad_token_id=0, **length)
+    return time.perf_counter() - start
 
 
 def _times(run: Callable[[], object], repeats: int) -> list[float]:
