@@ -1,1 +1,1 @@
-"""Triton kernels, one a file, each beside its PyTorch twin; imported as `labkernels`, and independent of `lablib`."""
+"""The place of the Triton kernels (with lab 05); imported as `labkernels`, and independent of `lablib`."""

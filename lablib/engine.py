@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 
 from lablib.arrivals import Arrivals
 from lablib.clock import Clock, VirtualClock
 from lablib.executor import Executor
+from lablib.interrupt import interrupt_between_steps
 from lablib.recorder import TraceRecorder
 from lablib.request import DEFAULT_MAX_TOKENS, FinishReason, Request, RequestOutput, RequestStatus, SamplingParams
 from lablib.scheduler import Scheduler, SchedulerStuck
@@ -145,7 +142,7 @@ class Engine:
         """
         arrivals = Arrivals(workload)
         self.scheduler.reopen()
-        with _interrupt_between_steps() as check_interrupt:
+        with interrupt_between_steps() as check_interrupt:
             try:
                 while arrivals or self.scheduler.has_work():
                     self._let_in(arrivals)
@@ -246,27 +243,3 @@ def _require_fit(scheduler: Scheduler, executor: Executor) -> None:
         raise ValueError(
             f"max_model_len={scheduler.max_model_len} is more than the model's own limit of {executor.max_model_len}"
         )
-
-
-@contextmanager
-def _interrupt_between_steps() -> Iterator[Callable[[], None]]:
-    """Hold a keyboard interrupt back until the caller asks; a second one takes effect at once."""
-    pending: list[int] = []
-
-    def check() -> None:
-        if pending:
-            raise KeyboardInterrupt
-
-    def hold(signum: int, frame: FrameType | None) -> None:
-        if pending:
-            signal.default_int_handler(signum, frame)
-        pending.append(signum)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield check
-        return
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before)
