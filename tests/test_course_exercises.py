@@ -201,7 +201,7 @@ def test_a_damaged_progress_file_is_put_aside_and_nothing_else_is_lost(
 
 def test_answers_are_kept_in_work_only(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LABLIB_MINE")
-    for name in ("labs", "work/deeper", "work/main/labs"):  # a clone may well lie in a folder called work
+    for name in ("labs", "work/deeper", "work/old/labs"):  # a clone may well lie in a folder called work
         (tmp_path / "project" / name).mkdir(parents=True)
     expected = {
         "project/work": "project/work/mine",
