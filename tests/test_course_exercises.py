@@ -71,12 +71,16 @@ def test_given_lines_of_a_stub_do_not_count_as_own_code(notebook: Notebook) -> N
     assert notebook.run('@exercise("90.1")\n' + changed)["pad"] is not course_example.pad_batch
 
 
-def test_a_stub_with_a_bug_to_find_is_untouched_until_it_is_changed(notebook: Notebook) -> None:
+def test_a_stub_with_a_bug_to_find_is_untouched_until_it_is_changed(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = "def pad(rows, pad_id=0):\n    return rows\n"
     exercise = course_example.LAB.exercises[0]
     with_bug = type(exercise)(exercise.key, "t", exercise.reference, exercise.cases, exercise.hints, stub=given)
     registry.register(type(course_example.LAB)(90, "t", (with_bug,)))
     assert notebook.run('@exercise("90.1")\n' + given)["pad"] is course_example.pad_batch
+    check("90.1")
+    assert "Change the given code" in capsys.readouterr().out
     changed = given.replace("return rows", "return list(rows)")
     assert notebook.run('@exercise("90.1")\n' + changed)["pad"] is not course_example.pad_batch
 

@@ -104,7 +104,9 @@ def _how_to_begin(exercise: Exercise, attempt: Attempt | None) -> str:
     if attempt is None:
         return "The exercise's cell has not run yet: run it, then check again."
     stays = "" if mode() is Mode.STRICT else "The reference runs in its place. "
-    return f'{stays}Write your code where the stub says `todo()`; `hint("{exercise.key}")` helps.'
+    has_bug = bool(exercise.stub) and "todo(" not in exercise.stub
+    task = "Change the given code" if has_bug else "Write your code where the stub says `todo()`"
+    return f'{stays}{task}; `hint("{exercise.key}")` helps.'
 
 
 def _closing_notes(report: Report, attempt: Attempt) -> tuple[str, ...]:
