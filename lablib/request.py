@@ -95,7 +95,6 @@ class Request:
     status: RequestStatus = RequestStatus.WAITING
     finish_reason: FinishReason | None = None
     slot: int | None = None
-    num_preemptions: int = 0
 
     def __post_init__(self) -> None:
         if len(self.prompt_token_ids) == 0:
