@@ -1,0 +1,115 @@
+"""Write the K and V of new tokens into the cache, each token into the slot that its block table gives it.
+
+What it computes, for every token t of the step::
+
+    k_cache[slot_mapping[t]] = k[t]
+    v_cache[slot_mapping[t]] = v[t]
+
+The slot of a token at ``position`` is ``block_table[position // block_size] · block_size + position % block_size``.
+
+How the work is split: one program copies TOKENS tokens. A token's heads stand side by side, so each copy is one row of
+``num_kv_heads · head_dim`` elements; only where it goes is irregular.
+
+    bytes moved     4 · num_tokens · num_kv_heads · head_dim · itemsize (K and V, read and written)
+    FLOPs           none: this kernel is as fast as memory
+    dtypes          float32, float16, bfloat16
+    source          the idea of vLLM's reshape_and_cache (Kwon et al., PagedAttention, SOSP 2023)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .heads import Heads, next_power_of_two
+from .launch import check_cache, check_slots
+from .runtime import INTERPRETED, tl, triton
+
+ELEMENTS = 4096  # of K that a program copies
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def cache_write_kernel(
+    k_ptr,  # [num_tokens, ROW], tokens k_stride apart
+    v_ptr,  # [num_tokens, ROW], tokens v_stride apart
+    k_cache_ptr,  # [num_slots, ROW], slots slot_stride apart
+    v_cache_ptr,  # the same
+    slot_mapping_ptr,  # [num_tokens]
+    num_tokens,
+    k_stride,
+    v_stride,
+    slot_stride,
+    ROW: tl.constexpr,  # elements of a token's K: num_kv_heads · head_dim
+    COLUMNS: tl.constexpr,  # ROW rounded up: tl.arange takes powers of two only
+    TOKENS: tl.constexpr,  # tokens a program
+):
+    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    column = tl.arange(0, COLUMNS)
+    slot = tl.load(slot_mapping_ptr + token, mask=token < num_tokens, other=0).to(tl.int64)
+    mask = (token < num_tokens)[:, None] & (column < ROW)[None, :]
+
+    cache_at = slot[:, None] * slot_stride + column[None, :]
+    k = tl.load(k_ptr + token[:, None] * k_stride + column[None, :], mask=mask)
+    tl.store(k_cache_ptr + cache_at, k, mask=mask)
+    v = tl.load(v_ptr + token[:, None] * v_stride + column[None, :], mask=mask)
+    tl.store(v_cache_ptr + cache_at, v, mask=mask)
+
+
+def cache_write(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor) -> None:
+    """Write K and V of ``num_tokens`` tokens; slots that no token writes keep what they hold.
+
+    Args:
+        k: ``[num_tokens, num_kv_heads, head_dim]``, the heads of a token side by side.
+        v: the same.
+        k_cache: ``[num_slots, num_kv_heads, head_dim]``, the heads of a slot side by side.
+        v_cache: the same, with the same strides.
+        slot_mapping: integers ``[num_tokens]``; only slots that nobody reads may be named twice.
+
+    Raises:
+        TypeError: dtypes that differ.
+        ValueError: shapes that don't fit, or (interpreted) a slot that the cache does not have.
+    """
+    check_cache(k_cache, v_cache)
+    num_tokens, num_kv_heads, head_dim = k.shape
+    if k.dtype != k_cache.dtype or v.dtype != v_cache.dtype:
+        raise TypeError(f"k is {k.dtype} and v {v.dtype}, the cache {k_cache.dtype}: all must have one dtype")
+    if v.shape != k.shape or k.shape[1:] != k_cache.shape[1:] or slot_mapping.shape != (num_tokens,):
+        raise ValueError(
+            f"k {tuple(k.shape)}, v {tuple(v.shape)} and a slot mapping {tuple(slot_mapping.shape)} don't fit a cache "
+            f"of {tuple(k_cache.shape)}"
+        )
+    if k.stride()[1:] != (head_dim, 1) or v.stride()[1:] != (head_dim, 1):
+        raise ValueError("the heads of a token must stand side by side in k and v; call .contiguous() on them")
+    if INTERPRETED:
+        check_slots(slot_mapping, len(k_cache))
+    if num_tokens:
+        constants = tile(num_kv_heads * head_dim)
+        strides = (k.stride(0), v.stride(0), k_cache.stride(0))
+        grid = (-(-num_tokens // constants["TOKENS"]),)
+        cache_write_kernel[grid](k, v, k_cache, v_cache, slot_mapping, num_tokens, *strides, **constants)
+
+
+def cache_write_torch(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor) -> None:
+    """The same in PyTorch."""
+    k_cache[slot_mapping] = k
+    v_cache[slot_mapping] = v
+
+
+def tile(row: int) -> dict[str, int]:
+    """The constants of a launch for rows of ``row`` elements."""
+    columns = next_power_of_two(row)
+    return {"ROW": row, "COLUMNS": columns, "TOKENS": max(1, ELEMENTS // columns)}
+
+
+def bytes_moved(num_tokens: int, heads: Heads, dtype: torch.dtype) -> int:
+    """Bytes that a launch must read and write."""
+    return num_tokens * (4 * heads.num_kv_heads * heads.head_dim * dtype.itemsize + 8)
+
+
+TEST_SHAPES = (  # num_tokens, num_kv_heads, head_dim
+    (1, 3, 64),
+    (37, 3, 64),
+    (64, 8, 128),
+    (17, 1, 128),
+    (300, 2, 64),
+)
