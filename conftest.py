@@ -33,11 +33,11 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip cells that need a GPU where there is none."""
-    cells = [item for item in items if "gpu" in _tags(item)]
-    if cells and not _has_gpu():
-        for item in cells:
-            item.add_marker(pytest.mark.skip(reason="the cell needs an NVIDIA GPU"))
+    """Skip tests and cells that need a GPU where there is none."""
+    wanting = [item for item in items if "gpu" in _tags(item) or item.get_closest_marker("gpu")]
+    if wanting and not _has_gpu():
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU"))
 
 
 def _tags(item: pytest.Item) -> list[str]:

@@ -3,7 +3,11 @@
 Both compute one token a row from a cache of ``--context`` tokens and take the argmax. The two take turns within one
 process, so that a noisy machine is noisy for both. The last line is ``ratio: ours / transformers`` of the medians.
 
+Our KV blocks are scattered, as in a pool that has been in use for a while. With ``--ragged`` the rows differ in length,
+from 20 tokens to ``--context``; that is measured for this project alone, as transformers pads such a batch.
+
     python benchmarks/decode.py --batch 8 --context 128 --dtype bfloat16
+    python benchmarks/decode.py --batch 32 --context 1000 --block-size 16 --ragged
 """
 
 from __future__ import annotations
@@ -15,13 +19,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import lablib  # noqa: F401 - before torch: it says how torch's threads wait for each other
+
+# isort: split
 import torch
 
 from lablib.model import ForwardBatch, LanguageModel, load_model, sample
 from lablib.model.checkpoint import resolve
 from lablib.request import SamplingParams
 
-Step = Callable[[int], list[int]]  # context length -> one token a row
+Step = Callable[[int], list[int]]  # tokens that each row has grown by -> one token a row
 
 
 def main() -> None:
@@ -30,6 +37,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--batch", type=int, default=8, help="rows that decode together")
     parser.add_argument("--context", type=int, default=128, help="keys that each row attends to")
+    parser.add_argument("--ragged", action="store_true", help="rows of 20 to --context keys, evenly spread")
     parser.add_argument(
         "--block-size", type=int, help="tokens in a KV block; one block for the whole context if absent"
     )
@@ -40,62 +48,74 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     dtype = getattr(torch, args.dtype)
 
-    prompts = torch.randint(1000, 40_000, (args.batch, args.context), generator=torch.Generator().manual_seed(0))
-    last = args.context + 1 + args.steps
-    sides = {
-        "lablib": prepare_lablib(load_model(args.model, dtype), prompts, args.block_size or last),
-        "transformers": prepare_transformers(args.model, dtype, prompts),
-    }
-    seconds = measure(sides, args.context, args.rounds, args.steps)
+    lengths = torch.full((args.batch,), args.context)
+    if args.ragged:
+        lengths = torch.linspace(20, args.context, args.batch).long()[torch.randperm(args.batch, generator=seeded())]
+    prompts = [torch.randint(1000, 40_000, (length,), generator=seeded(i)) for i, length in enumerate(lengths.tolist())]
+    most = args.context + args.steps
+    sides = {"lablib": prepare_lablib(load_model(args.model, dtype), prompts, args.steps, args.block_size or most)}
+    if not args.ragged:
+        sides["transformers"] = prepare_transformers(args.model, dtype, torch.stack(prompts))
+    medians = report(args, measure(sides, args.rounds, args.steps))
+    if not args.ragged:
+        print(f"ratio: {medians['lablib'] / medians['transformers']:.3f}")
 
-    print(f"decode step, {args.dtype}, batch {args.batch}, context {args.context}, {args.threads} threads")
+
+def report(args: argparse.Namespace, seconds: dict[str, list[float]]) -> dict[str, float]:
+    """Prints a line for each side; returns the median of each."""
+    context = f"20 to {args.context}" if args.ragged else args.context
+    print(f"decode step, {args.dtype}, batch {args.batch}, context {context}, {args.threads} threads")
     print(f"{'':14}{'median ms':>10}{'fastest':>9}{'tokens/s':>10}")
-    for name, times in seconds.items():
-        median = statistics.median(times)
-        print(f"{name:14}{median * 1e3:10.2f}{min(times) * 1e3:9.2f}{args.batch / median:10.0f}")
     medians = {name: statistics.median(times) for name, times in seconds.items()}
-    print(f"ratio: {medians['lablib'] / medians['transformers']:.3f}")
+    for name, median in medians.items():
+        print(f"{name:14}{median * 1e3:10.2f}{min(seconds[name]) * 1e3:9.2f}{args.batch / median:10.0f}")
+    return medians
 
 
-def measure(sides: dict[str, Step], context: int, rounds: int, steps: int) -> dict[str, list[float]]:
+def measure(sides: dict[str, Step], rounds: int, steps: int) -> dict[str, list[float]]:
     """Seconds of every step, the sides taking turns; each turn's first step is left out."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
         for name, step in sides.items():
-            step(context)
+            step(0)
             for i in range(steps):
                 start = time.perf_counter()
-                step(context + i)
+                step(i)
                 seconds[name].append(time.perf_counter() - start)
     return seconds
 
 
-def prepare_lablib(model: LanguageModel, prompts: torch.Tensor, block_size: int) -> Step:
-    """Fills the cache with the prompts; block after block, sequence after sequence."""
-    num_rows, context = prompts.shape
-    num_blocks = -(-(context + 32) // block_size)
-    model.allocate_cache(num_rows * num_blocks, block_size)
-    tables = [tuple(range(i * num_blocks, (i + 1) * num_blocks)) for i in range(num_rows)]
-    first_rows = torch.arange(num_rows) * num_blocks * block_size  # tables are consecutive, so slots are too
-    params = [SamplingParams()] * num_rows
-    for i, prompt in enumerate(prompts):
-        places = torch.arange(context)
-        model.forward(
-            ForwardBatch(prompt, places, first_rows[i] + places, [context], [context], [tables[i]], places[-1:])
-        )
-    tokens = prompts[:, -1].tolist()
+def seeded(seed: int = 0) -> torch.Generator:
+    """The same numbers in every run."""
+    return torch.Generator().manual_seed(seed)
 
-    def step(length: int) -> list[int]:
+
+def prepare_lablib(model: LanguageModel, prompts: list[torch.Tensor], steps: int, block_size: int) -> Step:
+    """Fills the cache with the prompts, leaving room for ``steps`` tokens behind each."""
+    sizes = [-(-(len(prompt) + steps) // block_size) for prompt in prompts]
+    tables = [ids.tolist() for ids in torch.split(torch.randperm(sum(sizes), generator=seeded()), sizes)]
+    model.allocate_cache(sum(sizes), block_size)
+    for prompt, table in zip(prompts, tables, strict=True):
+        places = torch.arange(len(prompt))
+        slots = torch.tensor(table)[places // block_size] * block_size + places % block_size
+        model.forward(ForwardBatch(prompt, places, slots, [len(prompt)], [0], [len(prompt)], [table], places[-1:]))
+    tokens = torch.stack([prompt[-1] for prompt in prompts])
+    params = [SamplingParams()] * len(prompts)
+
+    def step(grown: int) -> list[int]:
+        lasts = [len(prompt) + grown - 1 for prompt in prompts]
+        slots = [table[p // block_size] * block_size + p % block_size for table, p in zip(tables, lasts, strict=True)]
         batch = ForwardBatch(
-            token_ids=torch.tensor(tokens),
-            positions=torch.full((num_rows,), length - 1),
-            slot_mapping=first_rows + length - 1,
-            query_lens=[1] * num_rows,
-            context_lens=[length] * num_rows,
+            token_ids=tokens,
+            positions=torch.tensor(lasts),
+            slot_mapping=torch.tensor(slots),
+            query_lens=[1] * len(lasts),
+            starts=lasts,
+            context_lens=[last + 1 for last in lasts],
             block_tables=tables,
-            logit_rows=torch.arange(num_rows),
+            logit_rows=torch.arange(len(lasts)),
         )
-        return sample(model.forward(batch), params, [0] * num_rows)
+        return sample(model.forward(batch), params, [0] * len(lasts))
 
     return step
 
@@ -112,9 +132,9 @@ def prepare_transformers(name: str | None, dtype: torch.dtype, prompts: torch.Te
     cache = copy.deepcopy(filled)
 
     @torch.inference_mode()
-    def step(length: int) -> list[int]:
+    def step(grown: int) -> list[int]:
         nonlocal cache
-        if cache.get_seq_length() != length - 1:
+        if cache.get_seq_length() != filled.get_seq_length() + grown:
             cache = copy.deepcopy(filled)
         logits = model(tokens, past_key_values=cache, use_cache=True).logits
         chosen: list[int] = logits[:, -1].float().argmax(-1).tolist()

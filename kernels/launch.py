@@ -10,12 +10,12 @@ from torch import Tensor
 from .runtime import INTERPRETED
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-MIN_HEAD_DIM = 16  # tl.dot multiplies matrices of at least 16 × 16
+MIN_HEAD_DIM = 16  # tl.dot adds up at least so many products
 TENSOR_CORES = 80  # compute capability from which on tl.dot uses tensor cores, for all but float32
 
 
 @cache
-def capability(device: torch.device) -> int:
+def compute_capability(device: torch.device) -> int:
     """A GPU's compute capability, 90 for sm_90; the interpreter passes for one with tensor cores."""
     if device.type != "cuda":
         return TENSOR_CORES
@@ -104,9 +104,11 @@ def check_block_tables(block_tables: Tensor, context_lens: Tensor, block_size: i
 
     Only the interpreter's launches look: on a GPU the host would wait for the device in every layer.
     """
-    num_blocks = -(-context_lens // block_size)
-    if len(context_lens) and int(context_lens.min()) < 1:
+    if not len(context_lens):
+        return
+    if int(context_lens.min()) < 1:
         raise ValueError("a sequence has no context: a query attends at least to its own token")
+    num_blocks = -(-context_lens // block_size)
     if int(num_blocks.max()) > block_tables.shape[1]:
         raise ValueError(
             f"a context of {int(context_lens.max())} tokens fills {int(num_blocks.max())} blocks of {block_size}, "

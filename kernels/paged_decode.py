@@ -4,15 +4,20 @@ What it computes, for every sequence and each of its query heads h, with the KV 
 
     out[h] = softmax(q[h] · K[g]ᵀ / √head_dim) · V[g]        K[g] and V[g] are [context_len, head_dim]
 
-How the work is split: one program has one sequence, one KV head and a stretch of the context. The query heads that
+How the work is split: one program has one sequence, one KV head and one split of the context. The query heads that
 share a KV head are the rows of a small matrix, so that each key is read once for all of them (grouped-query attention).
-The program walks its stretch TOKENS keys a turn and forgets them again: the softmax is corrected as keys come in
-(online softmax). A few long sequences would leave most of a GPU idle, so their contexts are cut, and a second, small
-kernel merges the results.
 
-    bytes moved     2 · Σ context_len · num_kv_heads · head_dim · itemsize: all K and V once
+The program walks its split KEYS keys a turn and keeps none of them: it holds the highest score so far, and two sums
+that are measured against it. When a turn brings a higher score, both sums are corrected (online softmax)::
+
+    total ← total · exp(old - new) + Σ exp(score - new)        acc ← acc · exp(old - new) + Σ exp(score - new) · value
+
+A few long sequences would leave most of a GPU idle. Then each context is cut into splits, and a second, small kernel
+merges what they found.
+
+    bytes moved     2 · Σ context_len · num_kv_heads · head_dim · itemsize, all K and V once; q and out beside it
     FLOPs           4 · Σ context_len · num_heads · head_dim: group_size operations a byte in bf16, so memory decides
-    dtypes          float32, float16, bfloat16; scores and sums in float32
+    dtypes          float32, float16, bfloat16; scores and sums in float32, weights rounded to V's dtype
     sources         PagedAttention (Kwon et al., SOSP 2023); online softmax (Milakov and Gimelshein, 2018);
                     Flash-Decoding (Dao et al., 2023); grouped-query attention (Ainslie et al., EMNLP 2023)
 """
@@ -24,36 +29,37 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from .heads import Heads, next_power_of_two
-from .launch import TENSOR_CORES, capability, check_attention, output
+from .launch import TENSOR_CORES, check_attention, compute_capability, output
 from .runtime import INTERPRETED, tl, triton
+from .sizes import Heads, ceil_div, next_power_of_two
 
-MIN_SPLIT = 256  # keys: shorter stretches cost more to merge than they gain
-MAX_SPLITS = 32
-PROGRAMS_PER_MULTIPROCESSOR = 4
+# A turn loads its blocks' ids, then K and V, then computes: with fewer stages the next K and V don't come in meanwhile.
+NUM_STAGES = 5
+MIN_SPLIT = 256  # keys: shorter splits cost more to merge than they gain
+MERGED = 32  # splits that a merge is compiled for, unless a caller asks for more
 
 
-@triton.jit(do_not_specialize=["split_len", "table_width"])
+@triton.jit(do_not_specialize=["context_lens_ptr", "query_rows_ptr", "split_len", "table_stride"])
 def paged_decode_kernel(
     q_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM], tokens q_stride apart
     k_cache_ptr,  # [num_slots, num_kv_heads, HEAD_DIM], slots slot_stride apart
     v_cache_ptr,  # the same
-    block_tables_ptr,  # [num_sequences, table_width]
+    block_tables_ptr,  # [num_sequences, max_blocks], rows table_stride apart
     context_lens_ptr,  # [num_sequences]
-    query_rows_ptr,  # [num_sequences]
-    out_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM], or what merge_splits_kernel takes
-    log_sums_ptr,  # float32 [num_sequences, NUM_HEADS, num_splits]
+    query_rows_ptr,  # [num_sequences]: the row of q of each sequence
+    out_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM]; SPLIT: float32 [num_sequences, NUM_HEADS, num_splits, HEAD_DIM]
+    log_sums_ptr,  # SPLIT: float32 [num_sequences, NUM_HEADS, num_splits], log Σ exp(score) of each split
     scale,
-    split_len,  # keys in a stretch
+    split_len,  # keys in a split
     q_stride,
     slot_stride,
-    table_width,
+    table_stride,
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,  # query heads that share a KV head
-    ROWS: tl.constexpr,  # GROUP rounded up to what tl.dot takes
+    ROWS: tl.constexpr,  # GROUP rounded up to what fills a tensor core
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    TOKENS: tl.constexpr,  # keys a turn
+    KEYS: tl.constexpr,  # keys a turn
     SPLIT: tl.constexpr,  # whether contexts are cut
     UPCAST: tl.constexpr,  # the interpreter can't compute in bfloat16
 ):
@@ -62,11 +68,11 @@ def paged_decode_kernel(
     split = tl.program_id(2)
     context_len = tl.load(context_lens_ptr + sequence)
     start = split * split_len
-    if start >= context_len:
+    if start >= context_len:  # other sequences are longer; merge_splits_kernel leaves this split out too
         return
     end = tl.minimum(start + split_len, context_len)
 
-    row = tl.arange(0, ROWS)  # a query head of this group
+    row = tl.arange(0, ROWS)  # a query head of this group; rows from GROUP on are neither loaded nor stored
     dim = tl.arange(0, HEAD_DIM)
     head = kv_head * GROUP + row
     token = tl.load(query_rows_ptr + sequence)
@@ -78,28 +84,28 @@ def paged_decode_kernel(
     highest = tl.full([ROWS], -float("inf"), tl.float32)  # the highest score so far
     total = tl.zeros([ROWS], tl.float32)  # sum of exp(score - highest)
     acc = tl.zeros([ROWS, HEAD_DIM], tl.float32)  # sum of exp(score - highest) · value
-    table_ptr = block_tables_ptr + sequence * table_width
-    for first in range(start, end, TOKENS):
-        position = first + tl.arange(0, TOKENS)
+    table_ptr = block_tables_ptr + sequence * table_stride
+    for first in range(start, end, KEYS):
+        position = first + tl.arange(0, KEYS)
         in_context = position < end
         block = tl.load(table_ptr + position // BLOCK_SIZE, mask=in_context, other=0)
-        slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
+        slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE  # slot · slot_stride may pass 2³¹
         kv_at = slot[:, None] * slot_stride + kv_head * HEAD_DIM + dim[None, :]
         k = tl.load(k_cache_ptr + kv_at, mask=in_context[:, None], other=0.0)
         v = tl.load(v_cache_ptr + kv_at, mask=in_context[:, None], other=0.0)
         if UPCAST:
             k, v = k.to(tl.float32), v.to(tl.float32)
 
-        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [ROWS, TOKENS]
+        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [ROWS, KEYS]
         score = tl.where(in_context[None, :], score, -float("inf"))
-        new_highest = tl.maximum(highest, tl.max(score, axis=1))
+        new_highest = tl.maximum(highest, tl.max(score, axis=1))  # finite: each turn has a key before `end`
         shrink = tl.exp(highest - new_highest)  # what was summed so far was measured against a lower mark
         weight = tl.exp(score - new_highest[:, None])
         total = total * shrink + tl.sum(weight, axis=1)
         acc = acc * shrink[:, None] + tl.dot(weight.to(v.dtype), v, input_precision="ieee")
         highest = new_highest
 
-    if SPLIT:  # what merge_splits_kernel needs to weigh this stretch against the others
+    if SPLIT:  # what merge_splits_kernel needs to weigh this split against the others
         num_splits = tl.num_programs(2)
         at = (sequence * NUM_HEADS + head) * num_splits + split
         tl.store(log_sums_ptr + at, highest + tl.log(total), mask=row < GROUP)
@@ -109,24 +115,24 @@ def paged_decode_kernel(
     tl.store(out_ptr + at[:, None] * HEAD_DIM + dim[None, :], out, mask=(row < GROUP)[:, None])
 
 
-@triton.jit(do_not_specialize=["split_len", "num_splits"])
+@triton.jit(do_not_specialize=["context_lens_ptr", "query_rows_ptr", "split_len", "num_splits"])
 def merge_splits_kernel(
-    partial_ptr,  # float32 [num_sequences, NUM_HEADS, num_splits, HEAD_DIM]: out of each stretch
-    log_sums_ptr,  # float32 [num_sequences, NUM_HEADS, num_splits]: log Σ exp(score) of each stretch
+    partial_ptr,  # float32 [num_sequences, NUM_HEADS, num_splits, HEAD_DIM]: out of each split
+    log_sums_ptr,  # float32 [num_sequences, NUM_HEADS, num_splits]: log Σ exp(score) of each split
     context_lens_ptr,  # [num_sequences]
     query_rows_ptr,  # [num_sequences]
     out_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM]
     split_len,
     num_splits,
     NUM_HEADS: tl.constexpr,
-    SPLITS: tl.constexpr,  # num_splits rounded up to a power of two
+    SPLITS: tl.constexpr,  # at least num_splits, a power of two
     HEAD_DIM: tl.constexpr,
 ):
     sequence = tl.program_id(0)
     head = tl.program_id(1)
     split = tl.arange(0, SPLITS)
     dim = tl.arange(0, HEAD_DIM)
-    written = split * split_len < tl.load(context_lens_ptr + sequence)  # a short context has fewer splits
+    written = split * split_len < tl.load(context_lens_ptr + sequence)  # a shorter context has fewer splits
     at = (sequence * NUM_HEADS + head) * num_splits + split
     log_sum = tl.load(log_sums_ptr + at, mask=written, other=-float("inf"))
     partial = tl.load(partial_ptr + at[:, None] * HEAD_DIM + dim[None, :], mask=written[:, None], other=0.0)
@@ -146,6 +152,7 @@ def paged_decode(
     *,
     query_rows: Tensor | None = None,
     out: Tensor | None = None,
+    max_context_len: int | None = None,
     split_len: int | None = None,
 ) -> Tensor:
     """Attend with one query a sequence.
@@ -156,13 +163,14 @@ def paged_decode(
             ``b * block_size`` on.
         v_cache: the same, with the same strides.
         block_tables: integers ``[num_sequences, max_blocks]``; what stands behind a context's last block is not read.
-        context_lens: integers ``[num_sequences]``: keys that each query attends to, its own included.
+        context_lens: integers ``[num_sequences]``, at least 1: keys that each query attends to, its own included.
         block_size: tokens a block holds, any number.
         query_rows: integers ``[num_sequences]``: the row of ``q`` (and ``out``) that is each sequence's; by default
             row i is sequence i's.
         out: contiguous, of the shape of ``q``, to write into; other rows are left alone.
-        split_len: keys in each stretch of a long context; by default ``default_split_len`` of the longest context that
-            the block tables can hold.
+        max_context_len: the largest of ``context_lens``, or more; by default what the block tables have room for. (The
+            host can't look into ``context_lens`` without waiting for the device.)
+        split_len: keys in a split; by default ``default_split_len``.
 
     Returns:
         ``out``, by default a new tensor.
@@ -173,19 +181,21 @@ def paged_decode(
             table leads out of the cache.
     """
     check_attention(q, k_cache, v_cache, block_tables, context_lens, block_size)
-    (num_sequences, table_width), (_, num_heads, head_dim) = block_tables.shape, q.shape
-    heads = Heads("", num_heads, k_cache.shape[1], head_dim)
+    (num_sequences, max_blocks), (_, num_heads, head_dim) = block_tables.shape, q.shape
+    heads = Heads(num_heads, k_cache.shape[1], head_dim)
     out = output(q, out)
+    if not num_sequences:
+        return out
     if query_rows is None:
         query_rows = torch.arange(num_sequences, dtype=torch.int32, device=q.device)
-    longest = table_width * block_size
-    split_len = split_len or default_split_len(num_sequences * heads.num_kv_heads, longest, q.device)
-    num_splits = -(-longest // split_len)
-    partial, log_sums = out, out  # what is not split needs no room for parts
+    longest = max_context_len or max_blocks * block_size
+    split_len = split_len or default_split_len(num_sequences, longest, heads, num_multiprocessors(q.device))
+    num_splits = ceil_div(longest, split_len)
+    partial, log_sums = out, out  # uncut, the kernel writes to out itself and never touches log_sums
     if num_splits > 1:
         partial = q.new_empty((num_sequences, num_heads, num_splits, head_dim), dtype=torch.float32)
         log_sums = q.new_empty((num_sequences, num_heads, num_splits), dtype=torch.float32)
-    constants, options = tile(q.dtype, heads, block_size, capability(q.device))
+    constants, options = launch_constants(q.dtype, heads, block_size, compute_capability(q.device))
     paged_decode_kernel[(num_sequences, heads.num_kv_heads, num_splits)](
         q, k_cache, v_cache, block_tables, context_lens, query_rows, partial, log_sums,
         head_dim**-0.5, split_len, q.stride(0), k_cache.stride(0), block_tables.stride(0),
@@ -194,7 +204,7 @@ def paged_decode(
     if num_splits > 1:
         merge_splits_kernel[(num_sequences, num_heads)](
             partial, log_sums, context_lens, query_rows, out, split_len, num_splits,
-            NUM_HEADS=num_heads, SPLITS=next_power_of_two(num_splits), HEAD_DIM=head_dim,
+            NUM_HEADS=num_heads, SPLITS=max(MERGED, next_power_of_two(num_splits)), HEAD_DIM=head_dim,
         )  # fmt: skip
     return out
 
@@ -220,17 +230,19 @@ def paged_decode_torch(
     return out
 
 
-def default_split_len(num_programs: int, longest: int, device: torch.device) -> int:
-    """Keys in each stretch, so that even a few sequences give every multiprocessor of the device several programs.
+def default_split_len(num_sequences: int, longest: int, heads: Heads, multiprocessors: int) -> int:
+    """Keys in a split, so that even a few sequences fill every multiprocessor with programs.
 
     Args:
-        num_programs: programs there are when nothing is cut: sequences × KV heads.
+        num_sequences: sequences in the batch.
         longest: keys of the longest context.
-        device: where the kernel runs.
+        heads: of the model; each KV head is a program of its own.
+        multiprocessors: of the GPU.
     """
-    wanted = PROGRAMS_PER_MULTIPROCESSOR * num_multiprocessors(device)
-    num_splits = max(1, min(wanted // num_programs, longest // MIN_SPLIT, MAX_SPLITS))
-    return -(-longest // num_splits)
+    programs = (6 if heads.head_dim <= 64 else 4) * multiprocessors
+    num_splits = max(1, min(programs // (num_sequences * heads.num_kv_heads), longest // MIN_SPLIT, MERGED))
+    turn = 64  # keys: whole turns, or each split would end with a short one
+    return ceil_div(longest, num_splits * turn) * turn
 
 
 @cache
@@ -239,20 +251,26 @@ def num_multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 1
 
 
-def tile(dtype: torch.dtype, heads: Heads, block_size: int, capability: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The constants of a launch, and how it is compiled: as many keys a turn as the registers hold without spilling."""
+def launch_constants(
+    dtype: torch.dtype, heads: Heads, block_size: int, capability: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What is fixed when the kernel is compiled, and how: as many keys a turn as the registers hold without spilling.
+
+    ``num_warps`` groups of 32 threads share a program; ``num_stages`` turns are under way at once, so that the loads of
+    the next ones run while this one computes.
+    """
     tensor_cores = dtype.itemsize == 2 and capability >= TENSOR_CORES
-    tokens = 64 if tensor_cores else 2048 // heads.head_dim
+    keys = max(16, (4096 if tensor_cores else 2048) // heads.head_dim)
     constants = {
         "NUM_HEADS": heads.num_heads,
         "GROUP": heads.group_size,
         "ROWS": max(16, next_power_of_two(heads.group_size)),
         "HEAD_DIM": heads.head_dim,
         "BLOCK_SIZE": block_size,
-        "TOKENS": 256 if INTERPRETED else tokens,  # a turn of the interpreter costs the same for 16 keys as for 256
+        "KEYS": 256 if INTERPRETED else keys,  # a turn of the interpreter costs the same for 16 keys as for 256
         "UPCAST": INTERPRETED and dtype == torch.bfloat16,
     }
-    return constants, {"num_warps": 4, "num_stages": 3}
+    return constants, {"num_warps": 4, "num_stages": NUM_STAGES if tensor_cores else 3}
 
 
 def bytes_moved(context_lens: list[int], heads: Heads, dtype: torch.dtype) -> int:
@@ -267,11 +285,11 @@ def flops(context_lens: list[int], heads: Heads) -> int:
 
 
 TEST_SHAPES = (  # heads, block size, context lengths
-    (Heads("one of each", 1, 1, 64), 16, (1,)),
-    (Heads("SmolLM2-135M", 9, 3, 64), 16, (1, 15, 16, 17, 31, 32, 33)),
-    (Heads("Llama-3-8B", 32, 8, 128), 256, (255, 256, 257, 700)),
-    (Heads("group of 8", 8, 1, 128), 7, (6, 7, 8, 300)),
-    (Heads("group of 7", 14, 2, 64), 1, (1, 2, 600)),
-    (Heads("one giant block", 4, 2, 64), 2048, (5, 2048)),
-    (Heads("long", 2, 1, 64), 16, (8192, 1, 4097)),
+    (Heads(1, 1, 64, "one of each"), 16, (1,)),
+    (Heads(9, 3, 64, "SmolLM2-135M"), 16, (1, 15, 16, 17, 31, 32, 33)),
+    (Heads(32, 8, 128, "Llama-3-8B"), 256, (255, 256, 257, 700)),
+    (Heads(8, 1, 128, "group of 8"), 7, (6, 7, 8, 300)),
+    (Heads(14, 2, 64, "group of 7"), 1, (1, 2, 600)),
+    (Heads(4, 2, 64, "one giant block"), 2048, (5, 2048)),
+    (Heads(2, 1, 64, "long"), 16, (8192, 1, 4097)),
 )

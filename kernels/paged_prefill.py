@@ -9,12 +9,12 @@ keys of this one are found in the same way: through the block table.
 
 How the work is split: one program has one sequence, one KV head and some consecutive queries. Its rows are pairs of a
 query and a query head, so that each key is read once for all heads that share it. As in ``paged_decode`` the program
-walks the keys TOKENS a turn with an online softmax; it stops at the last key that its last query may see.
+walks the keys KEYS a turn with an online softmax; it stops at the last key that its last query may see.
 
-    bytes moved     K and V once for each program's queries, up to the last of them; q and out
+    bytes moved     at least K and V of every context once, q and out; each program reads K and V up to its last query
     FLOPs           4 · num_heads · head_dim · Σ keys that a query sees: hundreds of operations a byte, so arithmetic
                     decides, not memory
-    dtypes          float32, float16, bfloat16; scores and sums in float32
+    dtypes          float32, float16, bfloat16; scores and sums in float32, weights rounded to V's dtype
     sources         FlashAttention-2 (Dao, 2023); heads of a group packed as in vLLM's unified attention kernel;
                     chunks of prompts over a paged cache: Sarathi-Serve (Agrawal et al., OSDI 2024)
 """
@@ -24,47 +24,49 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .heads import Heads
-from .launch import TENSOR_CORES, capability, check_attention, output
+from .launch import TENSOR_CORES, check_attention, compute_capability, output
+from .paged_decode import NUM_STAGES
 from .runtime import INTERPRETED, tl, triton
+from .sizes import Heads, ceil_div, next_power_of_two
 
 
-@triton.jit(do_not_specialize=["table_width"])
+@triton.jit(do_not_specialize=["context_lens_ptr", "query_rows_ptr", "query_lens_ptr", "starts_ptr", "table_stride"])
 def paged_prefill_kernel(
     q_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM], tokens q_stride apart
     k_cache_ptr,  # [num_slots, num_kv_heads, HEAD_DIM], slots slot_stride apart
     v_cache_ptr,  # the same
-    block_tables_ptr,  # [num_sequences, table_width]
+    block_tables_ptr,  # [num_sequences, max_blocks], rows table_stride apart
     context_lens_ptr,  # [num_sequences]
     query_rows_ptr,  # [num_sequences]: row of q of a sequence's first query
     query_lens_ptr,  # [num_sequences]
-    starts_ptr,  # [num_sequences]: position of the first query
+    starts_ptr,  # [num_sequences]: position of a sequence's first query
     out_ptr,  # [num_tokens, NUM_HEADS, HEAD_DIM]
     scale,
     q_stride,
     slot_stride,
-    table_width,
+    table_stride,
     NUM_HEADS: tl.constexpr,
     GROUP: tl.constexpr,  # query heads that share a KV head
-    ROWS: tl.constexpr,  # pairs of query and head that a program has
+    ROWS: tl.constexpr,  # pairs of query and head that a program has; at least GROUP
     HEAD_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
-    TOKENS: tl.constexpr,  # keys a turn
+    KEYS: tl.constexpr,  # keys a turn
     UPCAST: tl.constexpr,  # the interpreter can't compute in bfloat16
 ):
     QUERIES: tl.constexpr = ROWS // GROUP  # the last ROWS % GROUP rows stay empty
     sequence = tl.program_id(0)
     kv_head = tl.program_id(1)
-    first_query = tl.program_id(2) * QUERIES
+    first_query = (tl.num_programs(2) - 1 - tl.program_id(2)) * QUERIES  # the last queries see most keys: they go first
     query_len = tl.load(query_lens_ptr + sequence)
     if first_query >= query_len:
         return
     context_len = tl.load(context_lens_ptr + sequence)
-    start = tl.load(starts_ptr + sequence)
+    query_start = tl.load(starts_ptr + sequence)
 
-    row = tl.arange(0, ROWS)
+    row = tl.arange(0, ROWS)  # with 2 heads a group: q0h0 q0h1 q1h0 q1h1 …
     dim = tl.arange(0, HEAD_DIM)
     query = first_query + row // GROUP
+    query_position = query_start + query
     head = kv_head * GROUP + row % GROUP
     is_real = (row < QUERIES * GROUP) & (query < query_len)
     token = tl.load(query_rows_ptr + sequence) + query
@@ -73,14 +75,15 @@ def paged_prefill_kernel(
     if UPCAST:
         q = q.to(tl.float32)
 
+    # as in paged_decode, but for what is visible
     highest = tl.full([ROWS], -float("inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, HEAD_DIM], tl.float32)
-    table_ptr = block_tables_ptr + sequence * table_width
+    table_ptr = block_tables_ptr + sequence * table_stride
     last_query = tl.minimum(first_query + QUERIES, query_len) - 1
-    end = tl.minimum(start + last_query + 1, context_len)
-    for first in range(0, end, TOKENS):
-        position = first + tl.arange(0, TOKENS)
+    end = tl.minimum(query_start + last_query + 1, context_len)
+    for first in range(0, end, KEYS):
+        position = first + tl.arange(0, KEYS)
         in_context = position < end
         block = tl.load(table_ptr + position // BLOCK_SIZE, mask=in_context, other=0)
         slot = block.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
@@ -90,10 +93,10 @@ def paged_prefill_kernel(
         if UPCAST:
             k, v = k.to(tl.float32), v.to(tl.float32)
 
-        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [ROWS, TOKENS]
-        visible = in_context[None, :] & (position[None, :] <= (start + query)[:, None])
+        score = tl.dot(q, tl.trans(k), input_precision="ieee") * scale  # [ROWS, KEYS]
+        visible = in_context[None, :] & (position[None, :] <= query_position[:, None])
         score = tl.where(visible, score, -float("inf"))
-        new_highest = tl.maximum(highest, tl.max(score, axis=1))
+        new_highest = tl.maximum(highest, tl.max(score, axis=1))  # finite: all rows see position 0, in the first turn
         shrink = tl.exp(highest - new_highest)
         weight = tl.exp(score - new_highest[:, None])
         total = total * shrink + tl.sum(weight, axis=1)
@@ -127,8 +130,8 @@ def paged_prefill(
             ``b * block_size`` on.
         v_cache: the same, with the same strides.
         block_tables: integers ``[num_sequences, max_blocks]``; what stands behind a context's last block is not read.
-        context_lens: integers ``[num_sequences]``: keys there are, the chunk's own included. Queries whose position is
-            not below (padding) see all of them.
+        context_lens: integers ``[num_sequences]``: keys there are, the chunk's own included. Queries at positions from
+            there on (padding) see all of them.
         block_size: tokens a block holds, any number.
         query_rows: integers ``[num_sequences]``: the row of each sequence's first query.
         query_lens: integers ``[num_sequences]``: how many queries it has.
@@ -145,11 +148,13 @@ def paged_prefill(
             table leads out of the cache.
     """
     check_attention(q, k_cache, v_cache, block_tables, context_lens, block_size)
-    heads = Heads("", q.shape[1], k_cache.shape[1], q.shape[2])
+    heads = Heads(q.shape[1], k_cache.shape[1], q.shape[2])
     out = output(q, out)
-    constants, options = tile(q.dtype, heads, block_size, capability(q.device))
+    if not len(context_lens):
+        return out
+    constants, options = launch_constants(q.dtype, heads, block_size, compute_capability(q.device))
     queries = constants["ROWS"] // heads.group_size
-    paged_prefill_kernel[(len(context_lens), heads.num_kv_heads, -(-max_query_len // queries))](
+    paged_prefill_kernel[(len(context_lens), heads.num_kv_heads, ceil_div(max_query_len, queries))](
         q, k_cache, v_cache, block_tables, context_lens, query_rows, query_lens, starts, out,
         heads.head_dim**-0.5, q.stride(0), k_cache.stride(0), block_tables.stride(0), **constants, **options,
     )  # fmt: skip
@@ -185,20 +190,22 @@ def paged_prefill_torch(
     return out
 
 
-def tile(dtype: torch.dtype, heads: Heads, block_size: int, capability: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The constants of a launch, and how it is compiled: matrices as large as the registers hold without spilling."""
+def launch_constants(
+    dtype: torch.dtype, heads: Heads, block_size: int, capability: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What is fixed when the kernel is compiled, and how, as in ``paged_decode``: all that the registers hold."""
     tensor_cores = dtype.itemsize == 2 and capability >= TENSOR_CORES
-    rows, tokens, num_warps = (128, 64, 8) if tensor_cores else (32, 16, 4)
+    rows, keys = (64, max(16, 4096 // heads.head_dim)) if tensor_cores else (32, 16)
     constants = {
         "NUM_HEADS": heads.num_heads,
         "GROUP": heads.group_size,
-        "ROWS": rows,
+        "ROWS": max(rows, next_power_of_two(heads.group_size)),
         "HEAD_DIM": heads.head_dim,
         "BLOCK_SIZE": block_size,
-        "TOKENS": 256 if INTERPRETED else tokens,  # a turn of the interpreter costs the same for 16 keys as for 256
+        "KEYS": 256 if INTERPRETED else keys,  # a turn of the interpreter costs the same for 16 keys as for 256
         "UPCAST": INTERPRETED and dtype == torch.bfloat16,
     }
-    return constants, {"num_warps": num_warps, "num_stages": 3}
+    return constants, {"num_warps": 4, "num_stages": NUM_STAGES if tensor_cores else 3}
 
 
 def bytes_moved(query_lens: list[int], context_lens: list[int], heads: Heads, dtype: torch.dtype) -> int:
@@ -214,11 +221,11 @@ def flops(query_lens: list[int], context_lens: list[int], heads: Heads) -> int:
 
 
 TEST_SHAPES = (  # heads, block size, (start, queries) of each sequence
-    (Heads("one of each", 1, 1, 64), 16, ((0, 2),)),
-    (Heads("SmolLM2-135M", 9, 3, 64), 16, ((0, 15), (0, 16), (16, 17), (31, 33))),
-    (Heads("Llama-3-8B", 32, 8, 128), 256, ((0, 100), (255, 2))),
-    (Heads("group of 8", 8, 1, 128), 7, ((6, 7), (7, 8), (300, 40))),
-    (Heads("group of 7", 14, 2, 64), 1, ((0, 20), (50, 3))),
-    (Heads("one giant block", 4, 2, 64), 2048, ((0, 130), (1900, 148))),
-    (Heads("long", 2, 1, 64), 16, ((8000, 192),)),
+    (Heads(1, 1, 64, "one of each"), 16, ((0, 2),)),
+    (Heads(9, 3, 64, "SmolLM2-135M"), 16, ((0, 15), (0, 16), (16, 17), (31, 33))),
+    (Heads(32, 8, 128, "Llama-3-8B"), 256, ((0, 100), (255, 2))),
+    (Heads(8, 1, 128, "group of 8"), 7, ((6, 7), (7, 8), (300, 40))),
+    (Heads(14, 2, 64, "group of 7"), 1, ((0, 20), (50, 3))),
+    (Heads(4, 2, 64, "one giant block"), 2048, ((0, 130), (1900, 148))),
+    (Heads(2, 1, 64, "long"), 16, ((8000, 192),)),
 )

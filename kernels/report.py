@@ -14,10 +14,13 @@ GPUS = {75: "T4", 80: "A100", 86: "A10, RTX 30", 89: "L4, RTX 40", 90: "H100, H2
 COLUMNS = ("kernel", "heads of", "dtype", "registers", "spilled B", "shared KB", "16 B loads", "smaller", "per SM")
 LEFT = 3  # columns that hold words
 LEGEND = """\
-registers   of a thread; there are at most 255, and what does not fit is spilled to memory, which is slow
+registers   of a thread; there are at most 255
+spilled B   bytes of a thread that did not fit its registers and go through memory, which is slow
 shared KB   memory on the multiprocessor that a program fills while loads are under way
-16 B loads  the widest there are: all loads of q, K and V should be. The smaller ones fetch lengths, tables and slots
-per SM      programs that one multiprocessor (SM) has room for; while one waits for memory, the others compute"""
+16 B loads  places in the code with the widest loads there are: q, K and V should have no others
+smaller     places with smaller ones: lengths, block tables, slots, log sums
+per SM      programs that a multiprocessor (SM) has room for. While one waits for memory the others go on: that matters
+            to the kernels that memory decides, less to prefill, where arithmetic does"""
 
 
 def register(subparsers: Any) -> None:
@@ -65,7 +68,7 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     """One line: whether anything spills."""
     spilling = sorted({f"{row['kernel']} ({row['dtype']}, sm_{row['capability']})" for row in rows if row["spilled"]})
     if spilling:
-        return f"Registers are spilled by {', '.join(spilling)}: fewer keys a turn (TOKENS) would need fewer registers."
+        return f"Registers are spilled by {', '.join(spilling)}: fewer KEYS or ROWS need fewer registers."
     return f"No kernel spills: {len(rows)} variants compiled."
 
 

@@ -16,30 +16,45 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # unset, some releases of Triton print a warning
 
 
+NOT_INSTALLED = (
+    "Triton is not installed, and there is none for macOS: use the kernel's PyTorch twin, whose name ends in _torch; "
+    "on Linux, pip install triton"
+)
+IMPORTED_BEFORE = (
+    "Triton was imported before labkernels and is set to compile, but there is no GPU: start anew and import lablib or "
+    "labkernels first, or set TRITON_INTERPRET=1; the PyTorch twins, whose names end in _torch, work as they are"
+)
+
+
 class AbsentKernel:
     """Stands where a kernel would: its file can be read and its PyTorch twin used, only a launch fails."""
 
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
     def __getitem__(self, grid: object) -> Callable[..., None]:
-        raise RuntimeError(
-            "Triton is not installed, and there is none for macOS: use the kernel's PyTorch twin, whose name ends in "
-            "_torch; on Linux, pip install triton"
-        )
+        raise RuntimeError(self.reason)
 
 
 class AbsentTriton:
-    """Decorates as Triton does where Triton is not installed."""
+    """Decorates as Triton does where it can't be used; ``tl.constexpr`` in signatures stays a text."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
 
     def jit(self, kernel: object = None, **options: object) -> Any:
-        return AbsentKernel() if kernel is not None else lambda kernel: AbsentKernel()
+        return AbsentKernel(self.reason) if kernel is not None else self.jit
 
 
-def find(name: str) -> Any:
-    """The module ``name`` of Triton; where Triton is absent, what lets kernel files be read without it."""
+def find_triton() -> tuple[Any, Any]:
+    """``triton`` and ``triton.language``, or what lets kernel files be read without them."""
     try:
-        return importlib.import_module(name)
+        found, language = importlib.import_module("triton"), importlib.import_module("triton.language")
     except ImportError:
-        return AbsentTriton()
+        return AbsentTriton(NOT_INSTALLED), None
+    if INTERPRETED and isinstance(language.max, importlib.import_module("triton.runtime.jit").JITFunction):
+        return AbsentTriton(IMPORTED_BEFORE), None
+    return found, language
 
 
-triton = find("triton")
-tl = find("triton.language")
+triton, tl = find_triton()

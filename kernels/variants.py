@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 from .cache_write import cache_write_kernel
-from .cache_write import tile as write_tile
-from .heads import Heads
-from .paged_decode import MAX_SPLITS, merge_splits_kernel, paged_decode_kernel
-from .paged_decode import tile as decode_tile
+from .cache_write import launch_constants as write_constants
+from .paged_decode import MERGED, merge_splits_kernel, paged_decode_kernel
+from .paged_decode import launch_constants as decode_constants
+from .paged_prefill import launch_constants as prefill_constants
 from .paged_prefill import paged_prefill_kernel
-from .paged_prefill import tile as prefill_tile
+from .sizes import Heads
 
 TYPE_NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-MODELS = (Heads("SmolLM2-135M", 9, 3, 64), Heads("Llama-3-8B", 32, 8, 128))
+MODELS = (Heads(9, 3, 64, "SmolLM2-135M"), Heads(32, 8, 128, "Llama-3-8B"))
 BLOCK_SIZE = 16
 
 
@@ -47,7 +47,8 @@ class Variant:
     @property
     def aligned(self) -> list[str]:
         """Arguments that are divisible by 16 in every launch, which is what makes wide loads possible."""
-        return [name for name, kind in self.types.items() if kind.startswith("*") or name.endswith("_stride")]
+        strides = ("q_stride", "k_stride", "v_stride", "slot_stride")
+        return [name for name, kind in self.types.items() if kind.startswith("*") or name in strides]
 
 
 def variants(dtype: torch.dtype, capability: int) -> list[Variant]:
@@ -60,21 +61,21 @@ def _variants(dtype: torch.dtype, heads: Heads, capability: int) -> list[Variant
     types = dict.fromkeys(("k_ptr", "v_ptr", "q_ptr", "k_cache_ptr", "v_cache_ptr", "out_ptr"), pointer)
     types |= dict.fromkeys(("block_tables_ptr", "context_lens_ptr"), "*i32")
     types |= dict.fromkeys(("query_rows_ptr", "query_lens_ptr", "starts_ptr"), "*i32")
-    types |= dict.fromkeys(("num_tokens", "split_len", "num_splits", "table_width"), "i32")
+    types |= dict.fromkeys(("num_tokens", "split_len", "num_splits", "table_stride"), "i32")
     types |= dict.fromkeys(("q_stride", "k_stride", "v_stride", "slot_stride"), "i32")
     types |= {"slot_mapping_ptr": "*i64", "partial_ptr": "*fp32", "log_sums_ptr": "*fp32", "scale": "fp32"}
-    decode, decode_options = decode_tile(dtype, heads, BLOCK_SIZE, capability)
-    prefill, prefill_options = prefill_tile(dtype, heads, BLOCK_SIZE, capability)
-    merge = {"NUM_HEADS": heads.num_heads, "SPLITS": MAX_SPLITS, "HEAD_DIM": heads.head_dim}
+    decode, decode_options = decode_constants(dtype, heads, BLOCK_SIZE, capability)
+    prefill, prefill_options = prefill_constants(dtype, heads, BLOCK_SIZE, capability)
+    merge = {"NUM_HEADS": heads.num_heads, "SPLITS": MERGED, "HEAD_DIM": heads.head_dim}
     cut = types | {"out_ptr": "*fp32"}
 
     def variant(kernel: Any, types: dict[str, str], constants: dict[str, Any], **options: Any) -> Variant:
         return Variant(kernel, dtype, heads, types, constants, **options)
 
     return [
-        variant(cache_write_kernel, types, write_tile(heads.num_kv_heads * heads.head_dim)),
+        variant(cache_write_kernel, types, write_constants(heads.num_kv_heads * heads.head_dim)),
         variant(paged_decode_kernel, types, decode | {"SPLIT": False}, **decode_options),
-        variant(paged_decode_kernel, cut, decode | {"SPLIT": True}, note="contexts cut", **decode_options),
+        variant(paged_decode_kernel, cut, decode | {"SPLIT": True}, note="split", **decode_options),
         variant(merge_splits_kernel, types, merge),
         variant(paged_prefill_kernel, types, prefill, **prefill_options),
     ]

@@ -29,10 +29,11 @@ def _parser() -> argparse.ArgumentParser:
     opener.add_argument("--work", type=Path, default=PROJECT / "work", help="your own copies (%(default)s)")
     opener.set_defaults(run=_open)
     try:
-        from lablib import simulate
+        from lablib import calculator, simulate
         from lablib.course import cli
 
         simulate.register(commands)
+        calculator.register(commands)
         cli.register(commands)
     except ModuleNotFoundError as error:  # the doctor must run where a package is missing
         print(f"{error}: run `make setup`. Only fetch and doctor work until then.", file=sys.stderr)

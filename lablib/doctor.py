@@ -9,10 +9,10 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+
+from lablib import host_memory
 
 _GB = 1e9
-_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,11 @@ def inspect() -> Machine:
         lines.append(("Model", f"not usable: {getattr(error, 'what', error)}"))
         blockers.append("the model is missing: run `python -m lablib fetch`")
     try:
-        free: float | None = _free_memory()
+        free: float | None = host_memory.free()
     except Exception:  # psutil missing, or a system it does not know
         free = None
-    return Machine(tuple(lines), (_try(_dtype_advice), *_platform_advice()), tuple(blockers), free)
+    advice = dict.fromkeys((_try(_dtype_advice), _try(_kernel_advice), *_platform_advice()))
+    return Machine(tuple(lines), tuple(advice), tuple(blockers), free)
 
 
 def report(machine: Machine) -> str:
@@ -137,26 +138,7 @@ def _cpu() -> str:
 
 
 def _memory() -> str:
-    import psutil
-
-    total = min(psutil.virtual_memory().total, _memory_limit())
-    return f"{total / _GB:.1f} GB, {_free_memory() / _GB:.1f} GB free"
-
-
-def _free_memory() -> float:
-    import psutil
-
-    return min(psutil.virtual_memory().available, _memory_limit())
-
-
-def _memory_limit() -> float:
-    """Return the bytes a container grants (Linux control groups), infinity without a limit."""
-    for path in _MEMORY_LIMITS:
-        try:
-            return float(Path(path).read_text())
-        except (OSError, ValueError):  # no such file, or the word "max"
-            continue
-    return float("inf")
+    return f"{host_memory.total() / _GB:.1f} GB, {host_memory.free() / _GB:.1f} GB free"
 
 
 def _disk() -> str:
@@ -187,9 +169,24 @@ def _dtype_advice() -> str:
     return f"On the CPU the model computes in {name}: it has bf16 instructions, faster than float32."
 
 
-def _platform_advice() -> tuple[str, ...]:
-    if sys.platform == "win32":
-        return ("Windows itself is not supported: use WSL2.",)
+def _kernel_advice() -> str:
     if sys.platform == "darwin":
-        return ("Triton does not exist for macOS: kernel cells use their PyTorch twin.",)
-    return ()
+        return "Triton does not exist for macOS: kernel cells use their PyTorch twin."
+    import torch
+
+    has_gpu = torch.cuda.is_available()
+    if _version("triton") is None:
+        remedy = (
+            "run `make setup`, and attention on the GPU will use them" if has_gpu else "the model does not need them"
+        )
+        return f"Without Triton there are only the kernels' PyTorch twins: {remedy}."
+    if has_gpu:
+        return 'On the GPU, with load_model(device="cuda"), attention runs in the Triton kernels.'
+    return (
+        "No GPU: the model attends in plain PyTorch; the Triton kernels run in Triton's interpreter, and "
+        "`python -m labkernels report` compiles them ahead of time."
+    )
+
+
+def _platform_advice() -> tuple[str, ...]:
+    return ("Windows itself is not supported: use WSL2.",) if sys.platform == "win32" else ()

@@ -9,6 +9,7 @@ from lablib.arrivals import Arrivals
 from lablib.clock import Clock, VirtualClock
 from lablib.executor import Executor
 from lablib.interrupt import interrupt_between_steps
+from lablib.kvcache import OutOfBlocks
 from lablib.recorder import TraceRecorder
 from lablib.request import DEFAULT_MAX_TOKENS, FinishReason, Request, RequestOutput, RequestStatus, SamplingParams
 from lablib.scheduler import Scheduler, SchedulerStuck
@@ -64,6 +65,7 @@ class Engine:
                 "max_model_len": scheduler.max_model_len,
                 "block_size": scheduler.kv.block_size,
                 "num_blocks": scheduler.kv.pool.num_blocks,
+                "admission": _name_of(getattr(scheduler, "admission", None)),
             }
         )
 
@@ -76,6 +78,9 @@ class Engine:
         """Compute one step, and return the tokens it delivers; nothing happens when nobody can compute.
 
         If computing raises, the plan is rolled back and the error goes on to the caller: no request is lost.
+
+        Raises:
+            OutOfBlocks: a running request can't grow; ``abort`` a request to go on with the others.
         """
         plan = self.plan()
         if not plan.chunks:
@@ -89,7 +94,11 @@ class Engine:
         Whoever plans must go on with ``executor.execute(plan)``, in any thread, and then ``take_in`` its result, or
         ``scheduler.rollback(plan)`` if it raised.
         """
-        plan = self.scheduler.schedule(self.clock.now())
+        try:
+            plan = self.scheduler.schedule(self.clock.now())
+        except OutOfBlocks as error:
+            error.step = self.trace.num_steps
+            raise
         self._recorder.record_blocks(self.scheduler.kv.take_changes())
         self._recorder.record_plan(plan)
         return plan
@@ -138,6 +147,7 @@ class Engine:
         A keyboard interrupt takes effect at the end of the running step, so the trace is whole and the engine usable.
 
         Raises:
+            OutOfBlocks: a running request can't grow; the trace is whole up to the step before.
             SchedulerStuck: requests wait, and neither time nor arrivals can change that.
         """
         arrivals = Arrivals(workload)
@@ -197,7 +207,8 @@ class Engine:
         """Fill in what was left open: the output limit, and the model's own stop tokens."""
         sampling = request.sampling
         if sampling.max_tokens is None:
-            room = self.scheduler.max_model_len - request.num_prompt_tokens
+            longest = min(self.scheduler.max_model_len, self.scheduler.kv.capacity)
+            room = longest - request.num_prompt_tokens
             sampling = replace(sampling, max_tokens=max(1, min(DEFAULT_MAX_TOKENS, room)))
         if not sampling.ignore_eos:
             sampling = replace(sampling, stop_token_ids=(*sampling.stop_token_ids, *self.executor.eos_token_ids))
@@ -230,6 +241,10 @@ class Engine:
                 f"{len(self.scheduler.running)} running requests, no timer is set and no request will come: "
                 "its schedule() must admit or run one of them"
             )
+
+
+def _name_of(policy: object) -> str | None:
+    return None if policy is None else type(policy).__name__
 
 
 def _require_fit(scheduler: Scheduler, executor: Executor) -> None:

@@ -25,6 +25,7 @@ class TraceRecorder:
     def __init__(self, meta: dict[str, Any]) -> None:
         self.trace = Trace(meta)
         self._index: dict[str, int] = {}
+        self._reasons: dict[str, int] = {}  # as in the trace; a busy run has thousands of "blocks: needs n, free m"
         # By request, the entry it has in a table, and what the next step must bring for that entry to go on.
         self._open_runs: dict[str, OpenRun] = {}
         self._open_deliveries: dict[str, OpenRun] = {}
@@ -52,21 +53,22 @@ class TraceRecorder:
         self._append("events", (self.trace.num_steps, EVENT_KINDS.index(kind), self._index[request_id]))
 
     def record_blocks(self, changes: Iterable[BlockChange]) -> None:
-        """Note block changes that hold from the next step on."""
+        """Note block changes that hold from the next step on; a request frees the end of its table, or all of it."""
         for kind, request_id, block_ids in changes:
-            row = (self.trace.num_steps, self._index[request_id], int(kind == "freed"), len(block_ids))
-            self._append("blocks", row)
-            self.trace.block_ids.extend(block_ids)
+            freed = kind == "freed"
+            self._append("blocks", (self.trace.num_steps, self._index[request_id], int(freed), len(block_ids)))
+            if not freed:
+                self.trace.block_ids.extend(block_ids)
 
     def record_plan(self, plan: StepPlan) -> None:
         """Note what the plan changed in the queues, computed or not."""
         for request_id in plan.preempted:
             self.record_event("preempted", request_id)
         for request_id, reason in plan.waits.items():
-            reasons = self.trace.reasons
-            if reason not in reasons:
-                reasons.append(reason)
-            self._append("waits", (self.trace.num_steps, self._index[request_id], reasons.index(reason)))
+            if reason not in self._reasons:
+                self._reasons[reason] = len(self.trace.reasons)
+                self.trace.reasons.append(reason)
+            self._append("waits", (self.trace.num_steps, self._index[request_id], self._reasons[reason]))
 
     def record_step(self, plan: StepPlan, result: StepResult, start: float, end: float) -> None:
         """Note a step that was computed between ``start`` and ``end``, in seconds since the run began."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lablib.executor import RooflineCost
-from lablib.metrics import SLO, summary
+from lablib.metrics import SLO, kv_memory, summary
 from lablib.trace import Trace
 
 # title, number of ``summary``, factor, decimals
@@ -22,6 +22,11 @@ _TOTALS: tuple[tuple[str, str, float, int], ...] = (
     ("useful positions (%)", "useful_share", 100, 1),
     ("preemptions", "preemptions", 1, 0),
     ("tokens computed again", "recomputed_tokens", 1, 0),
+    ("requests that hold KV blocks", "residents", 1, 1),
+    ("KV cache: token state (%)", "kv_token_state", 100, 1),
+    ("  reserved for later (%)", "kv_reserved", 100, 1),
+    ("  internal fragmentation (%)", "kv_internal", 100, 1),
+    ("  free (%)", "kv_free", 100, 1),
 )
 _LATENCIES: tuple[tuple[str, str, float, int], ...] = (
     ("queue (s)", "queue", 1, 3),
@@ -34,7 +39,9 @@ _STATISTICS = ("mean", "p50", "p90", "p99")
 
 
 def numbers(trace: Trace, cost: RooflineCost, slo: SLO | None = None) -> dict[str, Any]:
-    """What ran, what was assumed, and the numbers of ``lablib.metrics.summary``; plain values for JSON.
+    """What ran, what was assumed, and the numbers of ``lablib.metrics``; plain values for JSON.
+
+    The KV cache's memory is split over time: shares of the pool as ``kv_…``, and ``residents``, both means.
 
     Args:
         trace: a simulated run.
@@ -46,11 +53,16 @@ def numbers(trace: Trace, cost: RooflineCost, slo: SLO | None = None) -> dict[st
         "workload": meta["workload"],
         "scheduler": meta["scheduler"],
         "max_num_seqs": meta["max_num_seqs"],
+        "admission": meta["admission"],
         "model": cost.model.name,
         "device": cost.machine.name,
         "about": cost.describe(),
         "memory": memory(trace, cost),
-        "metrics": {"refused": trace.requests["finish_reason"].count("error"), **summary(trace, slo)},
+        "metrics": {
+            "refused": trace.requests["finish_reason"].count("error"),
+            **summary(trace, slo),
+            **{name if name == "residents" else f"kv_{name}": mean for name, mean in kv_memory(trace).means().items()},
+        },
         "hash": trace.hash,
     }
 
@@ -69,7 +81,8 @@ def memory(trace: Trace, cost: RooflineCost) -> str:
 def table(values: dict[str, Any], source: str) -> str:
     """The same, aligned, for people."""
     measured = values["metrics"]
-    rows = [f"{values['workload']}, {values['scheduler']}, {values['max_num_seqs']} slots", values["about"]]
+    rule = f", {values['admission']}" if values["admission"] else ""
+    rows = [f"{values['workload']}, {values['scheduler']}, {values['max_num_seqs']} slots{rule}", values["about"]]
     rows += [values["memory"], f"Workload: {source}.", ""]
     for title, name, factor, decimals in _TOTALS:
         if name in measured:

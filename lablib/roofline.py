@@ -49,6 +49,7 @@ class ModelShape:
         num_heads: query heads.
         vocab_size: rows of the embedding table and of the output head.
         hidden_size: columns of both.
+        intermediate_size: width inside the feed-forward network.
         tied: whether the output head is the embedding table, and counted once.
     """
 
@@ -60,6 +61,7 @@ class ModelShape:
     num_heads: int
     vocab_size: int
     hidden_size: int
+    intermediate_size: int
     tied: bool
 
     @property
@@ -73,18 +75,14 @@ class ModelShape:
         return self.num_weights - self.head_weights * (1 if self.tied else 2)
 
 
-# Shapes from the models' published config.json files.
+# Shapes from the models' published config.json files, in the order of the fields above.
 MODELS = {
     shape.name: shape
     for shape in (
-        ModelShape("SmolLM2-135M", 134_515_008, 30, 3, 64, num_heads=9, vocab_size=49_152, hidden_size=576, tied=True),
-        ModelShape(
-            "Qwen2.5-0.5B", 494_032_768, 24, 2, 64, num_heads=14, vocab_size=151_936, hidden_size=896, tied=True
-        ),
-        ModelShape(
-            "Llama-3-8B", 8_030_261_248, 32, 8, 128, num_heads=32, vocab_size=128_256, hidden_size=4096, tied=False
-        ),
-        ModelShape("Llama-3-70B", 70_553_706_496, 80, 8, 128, 64, vocab_size=128_256, hidden_size=8192, tied=False),
+        ModelShape("SmolLM2-135M", 134_515_008, 30, 3, 64, 9, 49_152, 576, intermediate_size=1536, tied=True),
+        ModelShape("Qwen2.5-0.5B", 494_032_768, 24, 2, 64, 14, 151_936, 896, intermediate_size=4864, tied=True),
+        ModelShape("Llama-3-8B", 8_030_261_248, 32, 8, 128, 32, 128_256, 4096, intermediate_size=14_336, tied=False),
+        ModelShape("Llama-3-70B", 70_553_706_496, 80, 8, 128, 64, 128_256, 8192, intermediate_size=28_672, tied=False),
     )
 }
 

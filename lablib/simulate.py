@@ -15,15 +15,18 @@ from lablib import report
 from lablib.engine import Engine
 from lablib.executor import DEVICES, SimulatedExecutor, preset
 from lablib.executor.cost import SHAPES
+from lablib.kvcache import OutOfBlocks
 from lablib.metrics import SLO
 from lablib.request import RequestOutput
 from lablib.scheduler import ContinuousBatching, DynamicBatching, Scheduler, StaticBatching
+from lablib.scheduler.policies import Admission, ReserveMaxTokens, ReserveModelMax, ReservePrompt
 from lablib.workload import NAMES, AllAtOnce, ArrivalProcess, ClosedLoop, Gamma, OnOff, Poisson, Workload, named
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
 SCHEDULERS = ("static", "dynamic", "continuous")
 ARRIVALS = ("published", "poisson", "gamma", "burst", "closed", "all-at-once")
+RESERVES = ("model-max", "max-tokens", "prompt")
 # Flags that only some choices of another flag give a meaning to.
 _ONLY_FOR = {
     "rate": ("arrivals", ("published", "poisson", "gamma", "burst")),
@@ -39,6 +42,8 @@ _ONLY_FOR = {
     "max_num_batched_tokens": ("scheduler", ("continuous",)),
     "block_size": ("scheduler", ("continuous",)),
     "num_blocks": ("scheduler", ("continuous",)),
+    "reserve": ("scheduler", ("continuous",)),
+    "watermark": ("reserve", ("prompt",)),
 }
 
 
@@ -86,6 +91,8 @@ def register(subparsers: Any) -> None:
     how.add_argument("--max-model-len", type=_count, help="tokens of a request (the longest of the workload)")
     how.add_argument("--block-size", type=_count, help="tokens of a KV block (one block a request)")
     how.add_argument("--num-blocks", type=_count, help="blocks of the KV cache (enough for all slots)")
+    how.add_argument("--reserve", choices=RESERVES, help="KV cache given to a request that starts (model-max)")
+    how.add_argument("--watermark", type=_not_negative, help="share of the blocks kept free for growth, for prompt (0)")
     on = parser.add_argument_group("machine and results")
     on.add_argument("--device", choices=DEVICES, default="h100", help="(%(default)s)")
     on.add_argument("--model", choices=SHAPES, default="llama-3-8b", help="(%(default)s)")
@@ -107,12 +114,19 @@ def run(args: argparse.Namespace) -> int:
         return 2
     cost = preset(args.device, args.model)
     engine = WatchedEngine(scheduler, SimulatedExecutor(cost), workload=workload.name)
-    with tqdm(total=len(workload), unit=" requests", delay=1) as bar:
-        engine.bar = bar
-        trace = engine.run(workload)
+    try:
+        with tqdm(total=len(workload), unit=" requests", delay=1) as bar:
+            engine.bar = bar
+            engine.run(workload)
+    except OutOfBlocks as error:
+        kept = f"; the trace up to there is in {args.save}" if args.save is not None else ""
+        print(f"simulate: {error} (--num-blocks, --watermark, --reserve max-tokens){kept}", file=sys.stderr)
+        return 1
+    finally:
+        if args.save is not None:
+            engine.trace.save(args.save)
+    trace = engine.trace
     slo = None if args.slo_ttft is None and args.slo_tpot is None else SLO(ttft=args.slo_ttft, tpot=args.slo_tpot)
-    if args.save is not None:
-        trace.save(args.save)
     numbers = report.numbers(trace, cost, slo)
     print(json.dumps(numbers, indent=1) if args.json else report.table(numbers, workload.source))
     return 0
@@ -150,14 +164,26 @@ def build_scheduler(args: argparse.Namespace, longest: int) -> Scheduler:
     if args.scheduler == "dynamic":
         return DynamicBatching(batch_size, max_model_len, _given(args.max_wait, 0.0), args.preferred_batch_sizes or ())
     return ContinuousBatching(
-        _given(args.max_num_seqs, 256), max_model_len, args.max_num_batched_tokens, args.block_size, args.num_blocks
+        _given(args.max_num_seqs, 256),
+        max_model_len,
+        args.max_num_batched_tokens,
+        args.block_size,
+        args.num_blocks,
+        build_admission(args),
     )
+
+
+def build_admission(args: argparse.Namespace) -> Admission:
+    """The reserve rule that the flags describe."""
+    if args.reserve == "prompt":
+        return ReservePrompt(_given(args.watermark, 0.0))
+    return ReserveMaxTokens() if args.reserve == "max-tokens" else ReserveModelMax()
 
 
 def _require_fitting_flags(args: argparse.Namespace) -> None:
     """Refuse a flag that has no effect with the others, instead of ignoring it."""
     for name, (other, choices) in _ONLY_FOR.items():
-        chosen = getattr(args, other)
+        chosen = _given(getattr(args, other), RESERVES[0])  # of these only --reserve may be left open
         if getattr(args, name) is not None and chosen not in choices:
             raise UsageError(
                 f"{_flag(name)} has no effect with {_flag(other)} {chosen}: leave it out, "

@@ -12,6 +12,7 @@ import hashlib
 import json
 import zlib
 from array import array
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ class Trace:
 
     Args:
         meta: what ran: ``workload``, ``scheduler``, ``pieces`` (name → "yours" or "reference"), ``executor``,
-            ``max_num_seqs``, ``max_num_batched_tokens``, ``max_model_len``, ``block_size``, ``num_blocks``; a key is
-            absent or null where it does not apply.
+            ``max_num_seqs``, ``max_num_batched_tokens``, ``max_model_len``, ``block_size``, ``num_blocks``,
+            ``admission`` (name of the reserve rule); a key is absent or null where it does not apply.
     """
 
     def __init__(self, meta: dict[str, Any] | None = None) -> None:
@@ -134,7 +135,7 @@ class Trace:
             "meta": self.meta,
             "requests": self.requests,
             **tables,
-            "block_ids": self.block_ids.tolist(),
+            "block_ids": np.diff(self.block_ids, prepend=0).tolist(),
             "reasons": self.reasons,
         }
 
@@ -186,6 +187,6 @@ class Trace:
         for table, columns in trace.tables.items():
             for name, column in columns.items():
                 column.extend(data[table][name])
-        trace.block_ids.extend(data["block_ids"])
+        trace.block_ids.extend(accumulate(data["block_ids"]))
         trace.reasons = list(data["reasons"])
         return trace

@@ -1,8 +1,8 @@
 """What a trace file holds, and how to tell that it holds it.
 
-The file format (version 1) is gzipped JSON; all numbers are integers, times are microseconds::
+The file format (version 2) is gzipped JSON; all numbers are integers, times are microseconds::
 
-    format     1
+    format     2
     meta       names and limits of the run (see ``Trace``)
     requests   id, arrival_us, prompt (tokens), max_tokens, finish_reason (null while it runs), finish_step (-1 while
                it runs), message, output (token ids), prompt_text, text (a piece of text per output token, or [])
@@ -12,8 +12,10 @@ The file format (version 1) is gzipped JSON; all numbers are integers, times are
                ``start + k * tokens`` on, ``padding`` more positions are thrown away, ``sampled`` tokens come out
     deliveries request, step (first), count (of steps), tokens (per step): when the caller got them
     blocks     step, request, kind (0 allocated, 1 freed), count: a change is listed under the first step in which it
-               holds, in the order in which it happened
-    block_ids  the ids of those changes, one after the other
+               holds, in the order in which it happened. What is allocated goes to the end of the request's block table;
+               what is freed are the table's last ``count`` blocks
+    block_ids  the ids of what is allocated, each as the difference to the one before (the first to 0): a request's
+               blocks are mostly neighbours, and a row of ones compresses well
     events     step, kind (an index into ``EVENT_KINDS``), request
     waits      step, request, reason (an index into ``reasons``): from that step on the head of the queue waits for
                this reason; those behind it wait for the head
@@ -24,10 +26,11 @@ The file format (version 1) is gzipped JSON; all numbers are integers, times are
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 EVENT_KINDS = ("admitted", "preempted", "finished", "aborted", "failed", "refused")
 REQUEST_COLUMNS: dict[str, type] = {
     "id": str,
@@ -64,7 +67,10 @@ def check_trace(data: Any) -> None:
     if not isinstance(data, dict) or "format" not in data:
         raise TraceError("it is not a trace (there is no `format` in it)")
     if data["format"] != FORMAT:
-        raise TraceError(f"it has format {data['format']!r}, this version reads format {FORMAT}")
+        raise TraceError(
+            f"it has format {data['format']!r}, this version reads format {FORMAT}; record the run again, or open the "
+            "trace with the version that wrote it"
+        )
     if not isinstance(data.get("meta"), dict):
         raise TraceError("`meta` is missing or not a table")
     _check_columns(data, "requests", REQUEST_COLUMNS)
@@ -86,10 +92,25 @@ def check_trace(data: Any) -> None:
         ends = (step + count for step, count in zip(data[table]["step"], data[table]["count"], strict=True))
         if any(end > num_steps for end in ends) or any(count < 1 for count in data[table]["count"]):
             raise TraceError(f"`{table}` reaches past the last of {num_steps} steps, or holds an empty run")
-    if sum(data["blocks"]["count"]) != len(data["block_ids"]):
-        raise TraceError("`blocks.count` does not add up to the number of block ids")
+    _check_blocks(data)
+
+
+def _check_blocks(data: dict[str, Any]) -> None:
+    """Refuse block changes that go back in time, free what nobody holds, or don't fit the list of ids."""
+    _check_range(data, "blocks", "kind", 2)
+    _check_range(data, "blocks", "count", None)
     if any(later < earlier for earlier, later in pairwise(data["blocks"]["step"])):
         raise TraceError("`blocks.step` goes back in time")
+    held: Counter[int] = Counter()
+    allocated = 0
+    for step, request, freed, count in zip(*(data["blocks"][name] for name in INTEGER_TABLES["blocks"]), strict=True):
+        if freed and count > held[request]:
+            name = data["requests"]["id"][request]
+            raise TraceError(f"`blocks` frees {count} blocks of {name} at step {step}, which holds {held[request]}")
+        held[request] += -count if freed else count
+        allocated += 0 if freed else count
+    if allocated != len(data["block_ids"]):
+        raise TraceError(f"`blocks` allocates {allocated} blocks, `block_ids` names {len(data['block_ids'])}")
 
 
 def _check_columns(data: dict[str, Any], table: str, columns: dict[str, type]) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import course_example
 import pytest
-from course_cells import Notebook
 
-from lablib.course import pieces, registry, store
+if TYPE_CHECKING:
+    from course_cells import Notebook
 
 
 @pytest.fixture
 def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Notebook]:
     """A fresh session of a learner whose answers are kept in ``tmp_path / "mine"``, with the example lab."""
+    # imported here, so that tests of kernels and model run where Jupyter is not installed
+    import course_example
+    from course_cells import Notebook
+
+    from lablib.course import pieces, registry, store
+
     monkeypatch.setenv("LABLIB_MINE", str(tmp_path / "mine"))
     monkeypatch.setenv("LABLIB_EXERCISES", "fallback")
     monkeypatch.delenv("LABLIB_PREDICT", raising=False)

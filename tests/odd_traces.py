@@ -51,6 +51,17 @@ def all_fates() -> Trace:
     return recorder.trace
 
 
+def broken_books() -> Trace:
+    """A block manager that frees more than it has given out, and goes on."""
+    recorder = TraceRecorder({"max_num_seqs": 1, "num_blocks": 4, "block_size": 4})
+    recorder.add_request(Request("only", [1, 2, 3], SamplingParams(max_tokens=1)))
+    changes = [("allocated", (2, 0)), ("freed", (0, 2, 2)), ("allocated", (3,))]
+    recorder.record_blocks([(kind, "only", blocks) for kind, blocks in changes])
+    chunk = Chunk("only", 0, 0, (1, 2, 3), 0, (3,), SamplingParams(), 0, True)
+    recorder.record_step(StepPlan((chunk,), admitted=("only",)), StepResult(((7,),), 0.0), 0.0, 0.1)
+    return recorder.trace
+
+
 def no_steps() -> Trace:
     """A request that came, and was still waiting when the run was stopped."""
     recorder = TraceRecorder({"scheduler": "StaticBatching", "max_num_seqs": 4, "num_blocks": 4, "block_size": 64})
@@ -67,6 +78,7 @@ TRACES = {
     "nothing": lambda: [Trace()],
     "no steps": lambda: [no_steps()],
     "one step": lambda: [one_step()],
+    "broken books": lambda: [broken_books()],
     "all fates": lambda: [all_fates()],
     "interrupted": lambda: [continuous_trace(max_steps=40)],
     "static": lambda: [static_trace(text=True)],

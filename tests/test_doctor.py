@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lablib import doctor
+from lablib import doctor, host_memory
 from lablib.doctor import LABS, Machine, verdict
+from lablib.host_memory import Container
 
 ROOT = Path(__file__).parents[1]
 NAMES = ["Python", "torch", "transformers", "jupyterlab", "Triton", "GPU", "CPU", "Memory", "Disk", "Model"]
@@ -80,12 +81,42 @@ def test_a_lab_that_needs_more_memory_than_is_free_says_how_much() -> None:
 def test_a_containers_memory_limit_counts_rather_than_the_hosts_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(doctor, "_MEMORY_LIMITS", (str(tmp_path / "absent"), str(limit)))
+    limit, usage, stat = (tmp_path / name for name in ("memory.max", "memory.current", "memory.stat"))
+    absent = Container(tmp_path / "absent", usage, stat, "inactive_file")
+    monkeypatch.setattr(host_memory, "CONTAINERS", (absent, Container(limit, usage, stat, "inactive_file")))
     limit.write_text("1000000000\n")
-    assert doctor._memory().startswith("1.0 GB")
+    assert doctor._memory() == "1.0 GB, 1.0 GB free", "where nothing says what is used"
+    usage.write_text("900000000\n")
+    stat.write_text("anon 400000000\ninactive_file 300000000\n")
+    assert doctor._memory() == "1.0 GB, 0.4 GB free", "files that were only read can be dropped"
+    usage.write_text("2000000000\n")
+    assert doctor._memory() == "1.0 GB, 0.0 GB free"
     limit.write_text("max\n")
     assert not doctor._memory().startswith("1.0 GB")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "triton", "platform", "words"),
+    [
+        (False, True, "linux", ("plain PyTorch", "interpreter", "ahead of time")),
+        (False, False, "linux", ("Without Triton", "does not need them")),
+        (True, True, "linux", ("On the GPU", "runs in the Triton kernels")),
+        (True, False, "linux", ("Without Triton", "make setup")),
+        (False, False, "darwin", ("macOS", "PyTorch twin")),
+    ],
+)
+def test_one_line_says_where_the_kernels_run(
+    gpu: bool, triton: bool, platform: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    installed = doctor._version
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setattr(doctor, "_version", lambda name: installed(name) if name != "triton" or triton else None)
+    monkeypatch.setattr(sys, "platform", platform)
+    lines = [line for line in doctor.inspect().advice if "kernels" in line or "kernel cells" in line]
+    assert len(lines) == 1
+    assert [word for word in words if word not in lines[0]] == []
 
 
 def test_the_readme_lists_the_same_labs_with_the_same_time_and_memory() -> None:

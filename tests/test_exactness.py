@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 
 from lablib.engine import Engine
 from lablib.executor.model import ModelExecutor
+from lablib.kvcache import OutOfBlocks
 from lablib.model import LanguageModel, load_model, toy_model
-from lablib.request import Request, SamplingParams
+from lablib.request import FinishReason, Request, SamplingParams
 from lablib.scheduler import ContinuousBatching, DynamicBatching, StaticBatching
+from lablib.scheduler.policies import Admission, ReserveMaxTokens, ReserveModelMax, ReservePrompt
+
+MAX_MODEL_LEN = 32
 
 
 @cache
@@ -28,7 +32,7 @@ def alone(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
     """The greedy continuation, computed without any KV cache."""
     tokens = list(prompt)
     for _ in range(max_tokens):
-        tokens.append(int(toy().forward_full(torch.tensor(tokens))[-1].argmax()))
+        tokens.append(int(toy().forward_full(tokens)[-1].argmax()))
     return tokens[len(prompt) :]
 
 
@@ -62,6 +66,51 @@ def test_any_scheduler_size_and_mix_gives_the_tokens_of_each_request_alone(
         assert each.output_token_ids == alone(tuple(each.prompt_token_ids), each.max_tokens)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    shapes=st.lists(
+        st.tuples(st.integers(1, 20), st.integers(1, 12), st.integers(0, 5), st.integers(0, 40)), min_size=1, max_size=9
+    ),
+    block_size=st.sampled_from([1, 7, 16, 256, MAX_MODEL_LEN]),
+    rule=st.sampled_from([ReserveModelMax(), ReserveMaxTokens(), ReservePrompt(), ReservePrompt(watermark=0.3)]),
+    slots=st.integers(1, 6),
+    spare=st.integers(0, 70),
+)
+def test_any_block_size_reserve_rule_and_arrival_gives_the_tokens_of_each_request_alone(
+    shapes: list[tuple[int, int, int, int]], block_size: int, rule: Admission, slots: int, spare: int
+) -> None:
+    """The pool holds one request of the greatest length and ``spare`` more tokens; who can't grow in it is aborted."""
+    num_blocks = -(-MAX_MODEL_LEN // block_size) + spare // block_size
+    scheduler = ContinuousBatching(slots, MAX_MODEL_LEN, block_size=block_size, num_blocks=num_blocks, admission=rule)
+    engine = Engine(scheduler, ModelExecutor(toy(), num_blocks, block_size))
+    requests = [
+        Request(f"r{i}", random_prompt(prompt, seed), SamplingParams(max_tokens=output, ignore_eos=True))
+        for i, (prompt, output, seed, _) in enumerate(shapes)
+    ]
+    arrivals = sorted(zip((arrival for *_, arrival in shapes), requests, strict=True), key=lambda pair: pair[0])
+    turn, refused = 0, []
+    while arrivals or scheduler.has_work():
+        while arrivals and arrivals[0][0] <= turn:
+            try:
+                engine.add_request(arrivals.pop(0)[1])
+            except ValueError as error:
+                refused.append(str(error))
+        try:
+            engine.step()
+        except OutOfBlocks as error:
+            engine.abort(error.request_id)
+        assert len(scheduler.running) <= slots
+        held = [block for each in requests for block in scheduler.kv.block_table(each.request_id)]
+        assert len(held) == len(set(held)) == scheduler.kv.pool.num_used
+        turn += 1
+    assert all("ReservePrompt" in message and "keeps" in message for message in refused)
+    for each in requests:
+        expected = alone(tuple(each.prompt_token_ids), each.max_tokens)
+        served = each.finish_reason is FinishReason.LENGTH
+        assert each.output_token_ids == (expected if served else expected[: each.num_output_tokens])
+        assert served or isinstance(rule, ReservePrompt)
+
+
 @settings(max_examples=15, deadline=None)
 @given(batch_size=st.integers(1, 5), seed=st.integers(0, 50), temperature=st.sampled_from([0.5, 1.0, 2.0]))
 def test_a_sampled_answer_depends_on_its_seed_and_not_on_its_neighbours(
@@ -87,3 +136,19 @@ def test_the_default_model_gives_the_same_tokens_in_every_batch() -> None:
         answers = Engine(StaticBatching(batch_size, max_model_len), executor).generate(prompts, sampling)
         texts.append([answer.token_ids for answer in answers])
     assert texts[0] == texts[1] == texts[2]
+
+
+@pytest.mark.model
+def test_the_default_model_gives_the_same_tokens_in_blocks_of_any_size() -> None:
+    model = load_model(dtype=torch.float32)
+    prompts = [model.encode(prompt["text"]) for prompt in PROMPTS[:6]]
+    max_model_len = max(map(len, prompts)) + 20
+    sampling = SamplingParams(max_tokens=20, ignore_eos=True)
+    texts = {}
+    for block_size in (1, 7, 16, 256, max_model_len):
+        scheduler = ContinuousBatching(4, max_model_len, block_size=block_size, admission=ReservePrompt())
+        executor = ModelExecutor(model, scheduler.kv.pool.num_blocks, block_size)
+        answers = Engine(scheduler, executor).generate(prompts, sampling)
+        texts[block_size] = [answer.token_ids for answer in answers]
+        assert all(len(answer.token_ids) == 20 for answer in answers)
+    assert all(each == texts[max_model_len] for each in texts.values())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+import torch
 from labkernels.__main__ import main
 from labkernels.ahead_of_time import load_sizes, resident_programs
 from labkernels.report import compile_all, table
@@ -85,6 +87,35 @@ def test_room_on_a_multiprocessor_is_limited_by_threads_registers_or_memory() ->
     assert resident_programs(90, threads=128, registers=128, shared=0) == 4  # 65,536 registers
     assert resident_programs(90, threads=128, registers=32, shared=100_000) == 2  # 228 KB
     assert resident_programs(90, threads=32, registers=16, shared=0) == 32
+
+
+def test_kernels_run_in_a_session_that_has_used_a_tokenizer_before() -> None:
+    code = """
+import lablib, sys, torch
+import triton  # as transformers does
+import labkernels
+k, cache = torch.ones(2, 1, 64), torch.zeros(4, 2, 1, 64)
+labkernels.cache_write(k, k, cache[:, 0], cache[:, 1], torch.tensor([3, 0]))
+q, table, lens = torch.ones(1, 1, 64), torch.tensor([[1, 0]]), torch.tensor([4])
+assert labkernels.paged_decode(q, cache[:, 0], cache[:, 1], table, lens, 2).isfinite().all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to compile for")
+def test_triton_that_was_imported_too_early_is_named_at_the_launch() -> None:
+    code = """
+import triton, torch, labkernels
+k, cache = torch.ones(2, 1, 64), torch.zeros(4, 2, 1, 64)
+try:
+    labkernels.cache_write(k, k, cache[:, 0], cache[:, 1], torch.tensor([3, 0]))
+except RuntimeError as error:
+    assert "imported before labkernels" in str(error) and "TRITON_INTERPRET=1" in str(error), error
+else:
+    sys.exit("no error")
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_without_triton_the_twins_work_and_a_launch_says_what_is_missing() -> None:

@@ -18,9 +18,10 @@ from labkernels import (
     paged_prefill_torch,
 )
 from labkernels.cache_write import TEST_SHAPES as WRITE_SHAPES
-from labkernels.heads import Heads
 from labkernels.paged_decode import TEST_SHAPES as DECODE_SHAPES
+from labkernels.paged_decode import default_split_len
 from labkernels.paged_prefill import TEST_SHAPES as PREFILL_SHAPES
+from labkernels.sizes import Heads
 from torch import Tensor
 
 pytest.importorskip("triton", reason="the kernels need Triton")
@@ -131,7 +132,7 @@ def test_cache_write_puts_each_token_into_its_slot_and_touches_no_other(
 ) -> None:
     num_tokens, num_kv_heads, head_dim = shape
     qkv = torch.randn(num_tokens, 4 * num_kv_heads, head_dim, device=DEVICE).to(dtype)
-    k, v = qkv[:, :num_kv_heads], qkv[:, -num_kv_heads:]  # parts of one projection: their rows are not adjacent
+    k, v = qkv[:, :num_kv_heads].contiguous(), qkv[:, -num_kv_heads:]  # rows side by side, and part of a projection
     cache = torch.full((2 * num_tokens + 1, 2, num_kv_heads, head_dim), torch.nan, dtype=dtype, device=DEVICE)
     slots = torch.randperm(len(cache), device=DEVICE)[:num_tokens]
     cache_write(k, v, cache[:, 0], cache[:, 1], slots)
@@ -159,7 +160,7 @@ def test_paged_prefill_is_causal_attention(
 
 
 HEADS = st.builds(
-    lambda num_kv_heads, group_size, head_dim: Heads("random", num_kv_heads * group_size, num_kv_heads, head_dim),
+    lambda num_kv_heads, group_size, head_dim: Heads(num_kv_heads * group_size, num_kv_heads, head_dim),
     st.integers(1, 3),
     st.integers(1, 8),
     st.sampled_from([64, 128]),
@@ -206,12 +207,32 @@ def test_paged_prefill_is_causal_attention_for_any_heads_blocks_and_chunks(
 
 @pytest.mark.parametrize("split_len", [16, 128, 1000, 2048])
 def test_cutting_contexts_changes_nothing_but_rounding(split_len: int) -> None:
-    cache = paged(Heads("two groups", 6, 2, 64), 16, [1, 127, 128, 129, 2048], torch.float32)
+    cache = paged(Heads(6, 2, 64), 16, [1, 127, 128, 129, 2048], torch.float32)
+    cache.block_tables = cache.block_tables[:, :128].contiguous()  # not a block more than the longest context fills
     check_decode(cache, torch.float32, split_len)
 
 
+@pytest.mark.parametrize(
+    ("num_sequences", "longest", "heads", "num_splits"),
+    [
+        (64, 4096, Heads(9, 3, 64), 4),  # 192 programs would leave most of 132 multiprocessors' room empty
+        (64, 4096, Heads(32, 8, 128), 1),  # 512 programs fill them
+        (1, 4096, Heads(32, 8, 128), 16),  # splits of 256 keys, no shorter
+        (1, 8192, Heads(1, 1, 64), 32),  # no more than a merge is compiled for
+        (1, 100, Heads(9, 3, 64), 1),
+        (1000, 4096, Heads(9, 3, 64), 1),
+    ],
+)
+def test_long_contexts_are_cut_until_the_gpu_is_full_and_no_further(
+    num_sequences: int, longest: int, heads: Heads, num_splits: int
+) -> None:
+    split_len = default_split_len(num_sequences, longest, heads, multiprocessors=132)
+    assert (num_splits - 1) * split_len < longest <= num_splits * split_len
+    assert split_len % 64 == 0, "a split ends with a whole turn"
+
+
 def test_padding_queries_of_a_rectangle_get_numbers_and_change_nothing() -> None:
-    cache = paged(Heads("two groups", 6, 2, 64), 16, [5, 20], torch.float32)
+    cache = paged(Heads(6, 2, 64), 16, [5, 20], torch.float32)
     q = queries(20, cache.heads, torch.float32)  # ten rows each: real queries at 0 … 4 and 10 … 19
     where = {
         "query_rows": torch.tensor([0, 10], device=DEVICE),
@@ -220,14 +241,15 @@ def test_padding_queries_of_a_rectangle_get_numbers_and_change_nothing() -> None
     }
     args = (cache.k_cache, cache.v_cache, cache.block_tables, cache.context_lens, cache.block_size)
     out = paged_prefill(q, *args, **where, max_query_len=10)
-    assert out.isfinite().all()
     assert_close(out[:5], reference(q[:5].cpu(), cache.k[0], cache.v[0], torch.arange(5)), torch.float32)
+    last = torch.full((5,), 4)  # padding sees the whole context, and no more
+    assert_close(out[5:10], reference(q[5:10].cpu(), cache.k[0], cache.v[0], last), torch.float32)
 
 
 @DTYPES
 def test_the_twins_in_pytorch_agree_with_the_reference(dtype: torch.dtype) -> None:
     chunks = [(0, 9), (16, 1), (30, 20)]
-    cache = paged(Heads("two groups", 6, 2, 64), 16, [sum(chunk) for chunk in chunks], dtype)
+    cache = paged(Heads(6, 2, 64), 16, [sum(chunk) for chunk in chunks], dtype)
     args = (cache.k_cache, cache.v_cache, cache.block_tables, cache.context_lens, cache.block_size)
     q = queries(3, cache.heads, dtype)
     out = paged_decode_torch(q, *args)

@@ -42,7 +42,7 @@ def test_a_block_id_outside_the_pool_is_refused() -> None:
 def test_no_block_is_taken_when_too_few_are_free() -> None:
     kv = KVCacheManager(num_blocks=3, block_size=4)
     kv.grow("a", 5)
-    with pytest.raises(OutOfBlocks, match="request b needs 2 more blocks for 8 tokens, 1 are free"):
+    with pytest.raises(OutOfBlocks, match=r"^request b needs 2 more blocks, 1 is free; make the pool larger"):
         kv.grow("b", 8)
     assert kv.pool.num_free == 1
     assert kv.block_table("b") == ()
@@ -59,6 +59,14 @@ def test_a_table_keeps_its_blocks_while_it_grows() -> None:
     kv.grow("b", 4)
     assert kv.grow("a", 5)[:1] == first
     assert kv.grow("a", 2) == kv.block_table("a")
+
+
+def test_a_table_that_is_long_enough_is_left_alone_and_nothing_is_told() -> None:
+    kv = KVCacheManager(num_blocks=8, block_size=4)
+    kv.grow("a", 8)
+    assert kv.take_changes() == [("allocated", "a", (0, 1))]
+    assert kv.grow("a", 8) == kv.grow("a", 5) == kv.grow("a", 0) == (0, 1)
+    assert kv.take_changes() == []
 
 
 @settings(max_examples=60, deadline=None)

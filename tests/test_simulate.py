@@ -30,6 +30,8 @@ def test_the_table_says_what_is_assumed_and_that_nothing_was_measured(capsys: py
     out = capsys.readouterr().out
     for words in ("model, not measurement", "requests served", "goodput (requests/s)", "TPOT (ms)", "p99", "KV cache"):
         assert words in out
+    for words in ("ReserveModelMax", "requests that hold KV blocks", "token state (%)", "internal fragmentation (%)"):
+        assert words in out
     lines = [line for line in out.splitlines() if line.startswith(("queue (s)", "TTFT (s)", "E2E (s)"))]
     assert len({len(line) for line in lines}) == 1, "aligned"
 
@@ -47,11 +49,39 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(capsys: pytes
         ["--scheduler", "dynamic", "--batch-size", "4", "--max-wait", "0.5", "--preferred-batch-sizes", "2,4"],
         ["--scheduler", "continuous", "--max-num-seqs", "4"],
         ["--max-num-seqs", "4", "--block-size", "16", "--num-blocks", "60", "--max-num-batched-tokens", "300"],
+        ["--block-size", "16", "--num-blocks", "60", "--reserve", "max-tokens"],
+        ["--block-size", "16", "--num-blocks", "60", "--reserve", "prompt", "--watermark", "0.4"],
     ],
 )
 def test_every_scheduler_serves_everybody(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     served = numbers(capsys, *flags)
     assert (served["requests"], served["refused"]) == (40, 0)
+
+
+def test_the_less_a_rule_reserves_the_more_requests_share_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    pool = ["--arrivals", "all-at-once", "--block-size", "16", "--num-blocks", "80"]
+    rules = (["model-max"], ["max-tokens"], ["prompt", "--watermark", "0.5"], ["prompt", "--watermark", "0.4"])
+    split = [numbers(capsys, *pool, "--reserve", *rule) for rule in rules]
+    assert split[0]["hash"] == numbers(capsys, *pool)["hash"], "what is reserved unless a flag says otherwise"
+    residents = [each["residents"] for each in split]
+    assert residents == sorted(set(residents))
+    for each in split:
+        assert sum(each[f"kv_{kind}"] for kind in ("token_state", "reserved", "internal", "free")) == pytest.approx(1)
+    assert split[0]["kv_internal"] > 0.5 > split[1]["kv_internal"]
+
+
+def test_a_run_out_of_blocks_says_so_and_keeps_its_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.json.gz"
+    tight = ["--arrivals", "all-at-once", "--block-size", "16", "--num-blocks", "60", "--reserve", "prompt"]
+    assert main([*SMALL, *tight, "--save", str(path)]) == 1
+    printed = capsys.readouterr()
+    trace = Trace.load(path)
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"simulate: step {trace.num_steps}: request r")
+    assert line.endswith(f"(--num-blocks, --watermark, --reserve max-tokens); the trace up to there is in {path}")
+    assert trace.num_steps > 0
+    assert trace.meta["admission"] == "ReservePrompt"
 
 
 @pytest.mark.parametrize(
@@ -116,6 +146,13 @@ def test_requests_over_the_limit_are_counted_as_refused(capsys: pytest.CaptureFi
         ),
         (["--max-wait", "1"], "--max-wait has no effect with --scheduler continuous: leave it out, or choose --sched"),
         (["--scheduler", "static", "--block-size", "8"], "--block-size has no effect with --scheduler static"),
+        (["--scheduler", "dynamic", "--reserve", "prompt"], "--reserve has no effect with --scheduler dynamic: leave"),
+        (
+            ["--watermark", "0.1"],
+            "--watermark has no effect with --reserve model-max: leave it out, or choose --reserve",
+        ),
+        (["--reserve", "prompt", "--watermark", "1"], "watermark is a share of the pool, from 0 to less than 1, got 1"),
+        (["--reserve", "promt"], "--reserve: invalid choice: 'promt'"),
         (["--max-num-batched-tokens", "9"], "max_num_batched_tokens=9 is less than max_num_seqs=256"),
         (["--scheduler", "dynamic", "--preferred-batch-sizes", "99"], "preferred batch size 99 is not between 1 and"),
         (["--save", "/no/such/folder/x.json.gz"], "--save: there is no folder /no/such/folder; make it"),

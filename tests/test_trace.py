@@ -22,9 +22,11 @@ from lablib.kvcache import KVCacheManager
 from lablib.perfetto import export_chrome_trace
 from lablib.recorder import TraceRecorder, text_pieces
 from lablib.request import FinishReason, Request, RequestOutput, SamplingParams
-from lablib.scheduler import StaticBatching
+from lablib.scheduler import ContinuousBatching, StaticBatching
+from lablib.scheduler.policies import ReservePrompt
 from lablib.step import Chunk, StepPlan, StepResult
 from lablib.trace import Trace, TraceError
+from lablib.workload import AllAtOnce, Uniform, synthetic
 
 
 def small_trace() -> Trace:
@@ -77,6 +79,30 @@ def test_a_large_run_stays_under_100_kilobytes(tmp_path: Path) -> None:
     assert Trace.load(path).to_json() == trace.to_json()
 
 
+def test_a_large_run_whose_blocks_change_hands_all_the_time_does_too() -> None:
+    """2,000 steps of 64 slots and 4,096 blocks of 16 tokens under the real scheduler, the pool handed out ten times."""
+    workload = synthetic("busy", 1300, AllAtOnce(), Uniform(100, 700), Uniform(20, 180))
+    scheduler = ContinuousBatching(64, 4096, block_size=16, num_blocks=4096, admission=ReservePrompt(watermark=0.02))
+    engine = Engine(scheduler, SimulatedExecutor())
+    for each in workload:
+        engine.add_request(each)
+    while engine.trace.num_steps < 2000:
+        engine.step()
+    assert len(engine.trace.block_ids) > 40_000
+    assert len(engine.trace.compressed()) < 100_000
+
+
+def test_a_reason_to_wait_is_stored_once_and_every_wait_names_its_own() -> None:
+    recorder = TraceRecorder({})
+    recorder.add_request(request("a", 1, 1))
+    told = ["slots", "blocks: needs 2, free 1", "slots", "token budget", "blocks: needs 2, free 1"]
+    for reason in told:
+        recorder.record_plan(StepPlan(waits={"a": reason}))
+    reasons = recorder.trace.reasons
+    assert sorted(reasons) == sorted(set(told))
+    assert [reasons[index] for index in recorder.trace.tables["waits"]["reason"]] == told
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     shapes=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(0, 99)), max_size=12),
@@ -111,20 +137,27 @@ def test_the_chunks_of_a_trace_are_those_of_the_plans() -> None:
     ]
 
 
-def test_block_changes_rebuild_the_tables_of_every_step() -> None:
+@pytest.mark.parametrize("scheduler", ["static", "paged"])
+def test_block_changes_rebuild_the_tables_of_every_step(scheduler: str, tmp_path: Path) -> None:
     executor = CountingExecutor()
-    trace = Engine(StaticBatching(3, 128), executor).run(mixed_requests(8))
+    paged = ContinuousBatching(3, 128, block_size=4, admission=ReservePrompt())
+    trace = Engine(StaticBatching(3, 128) if scheduler == "static" else paged, executor).run(mixed_requests(8))
+    trace = Trace.load(trace.save(tmp_path / "run.json.gz"))
     tables: dict[str, tuple[int, ...]] = {}
     columns = zip(*trace.tables["blocks"].values(), strict=True)
     changes, ids = list(columns), list(trace.block_ids)
     for step, plan in enumerate(executor.plans):
         while changes and changes[0][0] <= step:
             _, row, freed, count = changes.pop(0)
-            blocks, ids = tuple(ids[:count]), ids[count:]
             name = trace.requests["id"][row]
-            tables[name] = () if freed else tables.get(name, ()) + blocks
+            table = tables.get(name, ())
+            if freed:
+                tables[name] = table[: len(table) - count]
+            else:
+                tables[name], ids = table + tuple(ids[:count]), ids[count:]
         assert {c.request_id: c.block_ids for c in plan.chunks} == {n: t for n, t in tables.items() if t}
     assert [change[2] for change in changes] == [1] * len(changes), "only frees are left behind the last step"
+    assert not ids
 
 
 def _set(data: dict[str, Any], path: str, value: Any) -> None:
@@ -137,12 +170,18 @@ def _set(data: dict[str, Any], path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "reason"),
     [
-        ("format", 99, "format 99, this version reads format 1"),
+        (
+            "format",
+            1,
+            "format 1, this version reads format 2; record the run again, or open the trace with the version",
+        ),
+        ("format", 99, "format 99, this version reads format 2"),
         ("meta", None, "`meta` is missing"),
         ("runs", {}, "`runs` is missing, or its columns are not request, slot"),
         ("runs.slot", [0], "columns of `runs` differ in length"),
         ("steps.duration_us", ["1"], "`steps.duration_us` holds something other than int"),
-        ("block_ids", [0], "`blocks.count` does not add up"),
+        ("block_ids", [0], "`blocks` allocates 7 blocks, `block_ids` names 1"),
+        ("blocks.kind", [1] * 14, "`blocks` frees 1 blocks of r0 at step 0, which holds 0"),
         ("reasons", [], "`waits.reason` holds 0, which names nothing"),
     ],
 )
@@ -162,6 +201,9 @@ def test_an_inconsistent_trace_is_refused_with_the_reason(path: str, value: Any,
         ("events.kind", 17, "`events.kind` holds 17"),
         ("steps.duration_us", -5, "`steps.duration_us` holds -5"),
         ("blocks.step", 10**9, "`blocks.step` holds"),
+        ("blocks.step", 20, "`blocks.step` goes back in time"),
+        ("blocks.kind", 2, "`blocks.kind` holds 2"),
+        ("blocks.count", -1, "`blocks.count` holds -1"),
     ],
 )
 def test_a_number_that_names_nothing_is_refused(column: str, change: int, reason: str) -> None:

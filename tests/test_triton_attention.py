@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from forward_batches import Piece, flat_batch, prompt_token_ids
+from labkernels import paged_decode
 
 from lablib.engine import Engine
 from lablib.executor.model import ModelExecutor
@@ -15,9 +18,11 @@ from lablib.scheduler import ContinuousBatching, Scheduler, StaticBatching
 
 pytest.importorskip("triton", reason="the kernels need Triton")
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def toy(backend: AttentionBackend) -> LanguageModel:
-    return toy_model(dtype=torch.float32, num_heads=6, num_kv_heads=2, head_dim=16, backend=backend)
+    return toy_model(dtype=torch.float32, num_heads=6, num_kv_heads=2, head_dim=16, backend=backend, device=DEVICE)
 
 
 def test_logits_of_a_mixed_batch_are_those_of_the_pytorch_backend() -> None:
@@ -33,8 +38,8 @@ def test_logits_of_a_mixed_batch_are_those_of_the_pytorch_backend() -> None:
     for backend in (TorchAttention(), make_backend("triton")):
         model = toy(backend)
         model.allocate_cache(num_blocks=8, block_size=8)
-        model.forward(flat_batch(first, num_blocks=8, block_size=8))
-        logits.append(model.forward(flat_batch(second, num_blocks=8, block_size=8)))
+        model.forward(flat_batch(first, num_blocks=8, block_size=8, device=DEVICE))
+        logits.append(model.forward(flat_batch(second, num_blocks=8, block_size=8, device=DEVICE)))
     assert len(logits[0]) == 13
     assert torch.allclose(*logits, atol=1e-4, rtol=1e-4)
 
@@ -59,11 +64,26 @@ def test_greedy_tokens_are_those_of_the_pytorch_backend_under_any_scheduler(make
     assert [a.token_ids for a in answers[0]] == [a.token_ids for a in answers[1]]
 
 
+def test_a_giant_block_does_not_cut_a_short_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def spy(*args: Any, max_context_len: int, **rest: Any) -> torch.Tensor:
+        asked.append(max_context_len)
+        return paged_decode(*args, max_context_len=max_context_len, **rest)
+
+    monkeypatch.setattr("lablib.model.triton_attention.paged_decode", spy)
+    model = toy(make_backend("triton"))
+    model.allocate_cache(num_blocks=2, block_size=8192)
+    model.forward(flat_batch([Piece([1, 2, 3], 0, [1])], 2, 8192, device=DEVICE))
+    model.forward(flat_batch([Piece([4], 3, [1])], 2, 8192, device=DEVICE))
+    assert asked == [4, 4], "one decode in each of two layers, over four keys and not over a block of 8,192"
+
+
 @pytest.mark.model
 def test_the_default_model_speaks_the_same_through_the_kernels() -> None:
     answers = []
     for backend in ("torch", "triton"):
-        model = load_model(dtype=torch.float32, backend=backend)
+        model = load_model(dtype=torch.float32, backend=backend, device=DEVICE)
         scheduler = ContinuousBatching(2, 64, block_size=16, num_blocks=8)
         prompts = [ids[:12] for ids in prompt_token_ids(model)[:2]]
         executor = ModelExecutor(model, num_blocks=8, block_size=16)
@@ -100,4 +120,4 @@ def test_an_unknown_backend_is_refused_with_the_names_there_are() -> None:
 
 def test_a_forward_pass_before_there_is_a_cache_says_what_to_call() -> None:
     with pytest.raises(RuntimeError, match="allocate_cache"):
-        toy(make_backend("triton")).forward(flat_batch([Piece([1, 2], 0, [0])], 1, 4))
+        toy(make_backend("triton")).forward(flat_batch([Piece([1, 2], 0, [0])], 1, 4, device=DEVICE))

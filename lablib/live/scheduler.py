@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lablib.kvcache import KVCacheManager
 from lablib.request import Request
-from lablib.scheduler import IterationScheduler, Scheduler
+from lablib.scheduler import IterationScheduler
 
 
 class LiveBatching(IterationScheduler):
@@ -24,12 +24,6 @@ class LiveBatching(IterationScheduler):
         kv = KVCacheManager(max_num_seqs, max_model_len)
         super().__init__(kv, max_num_seqs, max_model_len, max_num_batched_tokens)
         self.num_open_slots = max_num_seqs
-
-    def add(self, request: Request) -> None:
-        """See ``IterationScheduler``; what no budget could serve is refused for its length, not for the budget."""
-        if request.num_prompt_tokens > self.max_model_len:
-            Scheduler.add(self, request)
-        super().add(request)
 
     def why_not(self, request: Request, num_tokens: int) -> str:
         """See ``IterationScheduler``; slots above the limit count as taken."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from lablib.model.batch import ForwardBatch
+from lablib.model.buckets import bucket_by_length
 from lablib.model.config import ModelConfig
+from lablib.model.transfer import to_device
 
 
 class AttentionBackend(Protocol):
@@ -42,9 +45,9 @@ class AttentionBackend(Protocol):
 
 @dataclass(slots=True)
 class _Decodes:
-    """Sequences with one query each: all of them go into one padded attention call."""
+    """Sequences with one query each and contexts of similar length: they share one padded attention call."""
 
-    rows: Tensor | None  # [n] their places in the flat batch; None: they are the whole batch, in order
+    rows: Tensor  # [n] their places in the flat batch
     keys: Tensor  # [n * length] the cache rows of each sequence's keys
     length: int  # of the longest context
     mask: Tensor | None  # [n, 1, group_size, length], -inf where a sequence's context has ended
@@ -76,7 +79,7 @@ class TorchAttention:
         self.cache = torch.empty(0)
         self.block_size = 0
         self.group_size = 1
-        self._decodes: _Decodes | None = None
+        self._decodes: list[_Decodes] = []
         self._chunks: list[_Chunk] = []
 
     def allocate(
@@ -93,43 +96,56 @@ class TorchAttention:
         """See ``AttentionBackend``."""
         if self.block_size == 0:
             raise RuntimeError("the model has no KV cache yet: call model.allocate_cache(num_blocks, block_size) first")
-        row = 0
-        rows: list[int] = []
-        decodes: list[int] = []
-        self._chunks = []
-        for i, query_len in enumerate(batch.query_lens):
-            if query_len == 1:
-                rows.append(row)
-                decodes.append(i)
-            else:
-                self._chunks.append(self._prepare_chunk(batch, i, row))
-            row += query_len
-        self._decodes = self._prepare_decodes(batch, decodes, rows) if decodes else None
+        first_rows = (np.cumsum(batch.query_lens) - batch.query_lens).tolist()
+        self._chunks = [self._prepare_chunk(batch, i, first_rows[i]) for i, n in enumerate(batch.query_lens) if n > 1]
+        decodes = [i for i, query_len in enumerate(batch.query_lens) if query_len == 1]
+        self._decodes = self._prepare_decodes(batch, decodes, first_rows)
 
-    def _prepare_decodes(self, batch: ForwardBatch, sequences: list[int], rows: list[int]) -> _Decodes:
-        device = batch.positions.device
+    def _prepare_decodes(self, batch: ForwardBatch, sequences: list[int], first_rows: list[int]) -> list[_Decodes]:
+        if not sequences:
+            return []
         lengths = [batch.context_lens[i] for i in sequences]
+        buckets = self._buckets(lengths)
+        width = -(-max(lengths) // self.block_size)
+        numbers = np.zeros((len(sequences), 2 + width), dtype=np.int64)
+        for place, member in enumerate(chain(*buckets)):
+            table = batch.block_tables[sequences[member]][:width]
+            numbers[place, :2] = first_rows[sequences[member]], lengths[member]
+            numbers[place, 2 : 2 + len(table)] = table
+        # one transfer for all
+        parts = torch.split(to_device(numbers, batch.positions.device), [len(bucket) for bucket in buckets])
+        return [
+            self._prepare_bucket(part, [lengths[member] for member in bucket])
+            for part, bucket in zip(parts, buckets, strict=True)
+        ]
+
+    def _buckets(self, lengths: list[int]) -> list[list[int]]:
+        """On a CPU few keys are worth a call; a GPU has more bandwidth and slower calls, so there all share one."""
+        if self.cache.device.type != "cpu":
+            return [list(range(len(lengths)))]
+        return bucket_by_length(lengths, key_bytes=self.cache[0, 0].nbytes)
+
+    def _prepare_bucket(self, numbers: Tensor, lengths: list[int]) -> _Decodes:
+        """numbers: ``[n, 2 + width]``, of each sequence its row in the batch, its length and its block table."""
+        rows, ends, tables = numbers[:, 0], numbers[:, 1:2], numbers[:, 2:]
         length = max(lengths)
-        ends = torch.tensor(lengths, device=device)[:, None]
-        positions = torch.arange(length, device=device)
+        positions = torch.arange(length, device=numbers.device)
         mask = None
         if min(lengths) < length:
-            mask = torch.zeros(len(lengths), length, dtype=self.cache.dtype, device=device)
+            mask = torch.zeros(len(lengths), length, dtype=self.cache.dtype, device=numbers.device)
             mask = mask.masked_fill_(positions >= ends, -torch.inf)[:, None, None].expand(-1, 1, self.group_size, -1)
         # past a sequence's end its own last key is read again, and masked: somebody else's NaN times zero would be NaN
-        tables = _rectangle([batch.block_tables[i] for i in sequences], device)
         keys = self._cache_rows(tables, torch.minimum(positions, ends - 1)).flatten()
-        return _Decodes(torch.tensor(rows, device=device) if self._chunks else None, keys, length, mask)
+        return _Decodes(rows, keys, length, mask)
 
     def _prepare_chunk(self, batch: ForwardBatch, sequence: int, row: int) -> _Chunk:
         end = row + batch.query_lens[sequence]
-        context_len = batch.context_lens[sequence]
-        start = int(batch.positions[row])
+        start, context_len = batch.starts[sequence], batch.context_lens[sequence]
         if start == 0:
             return _Chunk(row, end, keys=None, mask=None)
         device = batch.positions.device
         positions = torch.arange(context_len, device=device)
-        table = torch.tensor(batch.block_tables[sequence], device=device)
+        table = to_device(batch.block_tables[sequence][: -(-context_len // self.block_size)], device)
         # padding queries see every key: what they see does not matter, but seeing none gives NaN
         last_seen = start + torch.arange(end - row, device=device)
         keys = self._cache_rows(table[None], positions[None])[0]
@@ -147,14 +163,15 @@ class TorchAttention:
         cache[:, 1].index_copy_(0, batch.slot_mapping, v)
         num_tokens, num_kv_heads, head_dim = k.shape
         q = q.view(num_tokens, num_kv_heads, self.group_size, head_dim)
-        if not self._chunks and self._decodes is not None:
-            return self._attend_decodes(cache, q, self._decodes)
+        if not self._chunks and len(self._decodes) == 1:  # all of the batch, in order
+            return self._attend_decodes(cache, q, self._decodes[0])
         out = torch.empty_like(q).view(num_tokens, -1)
         for chunk in self._chunks:
             rows = slice(chunk.start, chunk.end)
             out[rows] = self._attend_chunk(cache, q[rows], k[rows], v[rows], chunk)
-        if self._decodes is not None:
-            out[self._decodes.rows] = self._attend_decodes(cache, q[self._decodes.rows], self._decodes)
+        for decodes in self._decodes:
+            found = self._attend_decodes(cache, q.index_select(0, decodes.rows), decodes)
+            out.index_copy_(0, decodes.rows, found)
         return out
 
     def _attend_decodes(self, cache: Tensor, q: Tensor, decodes: _Decodes) -> Tensor:
@@ -212,8 +229,3 @@ def causal_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
     v = v.transpose(0, 1)[:, None].expand(-1, group_size, -1, -1)
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
     return out.permute(2, 0, 1, 3).reshape(num_queries, -1)
-
-
-def _rectangle(tables: list[Sequence[int]], device: torch.device) -> Tensor:
-    width = max(len(table) for table in tables)
-    return torch.tensor([[*table, *[0] * (width - len(table))] for table in tables], device=device)

@@ -16,8 +16,10 @@ class ForwardBatch:
 
     Example: a prompt of three tokens (sequence A) beside a decode (sequence B, its 8th token)::
 
-        token_ids   a0 a1 a2 b7        query_lens    3  1
+        token_ids   a0 a1 a2 b7        query_lens    3  1        starts  0  7
         positions    0  1  2  7        context_lens  3  8
+
+    Tensors live on the model's device, lists on the host: whoever reads a list waits for nobody.
 
     Args:
         token_ids: int64 ``[num_tokens]``.
@@ -27,6 +29,8 @@ class ForwardBatch:
             + offset``; padding writes the scratch row ``num_blocks * block_size``.
         query_lens: tokens of each sequence computed in this step. Padding is included and stands last within its
             sequence; a finished row of a static batch is one padding token.
+        starts: position of each sequence's first token of this step. Its first ``context_len - start`` tokens are
+            real, what follows is padding.
         context_lens: keys that each sequence's last real token attends to: position of that token + 1.
         block_tables: block ids of each sequence, in order; a table may be longer than its context needs.
         logit_rows: int64 ``[num_logits]``, the rows of this batch whose logits are wanted.
@@ -36,6 +40,7 @@ class ForwardBatch:
     positions: Tensor
     slot_mapping: Tensor
     query_lens: Sequence[int]
+    starts: Sequence[int]
     context_lens: Sequence[int]
     block_tables: Sequence[Sequence[int]]
     logit_rows: Tensor

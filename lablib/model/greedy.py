@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lablib.model.batch import ForwardBatch
 from lablib.model.language_model import LanguageModel
+from lablib.model.transfer import to_device
 
 Forward = Callable[[Sequence[int]], Tensor]
 
@@ -79,12 +80,13 @@ class CachedForward:
         device = self.model.device
         positions = torch.arange(start, end, device=device)
         batch = ForwardBatch(
-            token_ids=torch.tensor(list(token_ids), device=device),
+            token_ids=to_device(token_ids, device),
             positions=positions,
             slot_mapping=positions,
             query_lens=[len(token_ids)],
+            starts=[start],
             context_lens=[end],
             block_tables=[[0]],
-            logit_rows=torch.tensor([len(token_ids) - 1], device=device),
+            logit_rows=to_device([len(token_ids) - 1], device),
         )
         return self.model.forward(batch)[0]

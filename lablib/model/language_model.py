@@ -13,6 +13,7 @@ from lablib.model.attention import AttentionBackend, CausalAttention
 from lablib.model.batch import ForwardBatch
 from lablib.model.config import ModelConfig
 from lablib.model.decoder import Decoder, Weights
+from lablib.model.transfer import to_device
 
 
 class LanguageModel:
@@ -57,11 +58,20 @@ class LanguageModel:
         return _at_least_float32(self.decoder.forward(batch, self.backend))
 
     @torch.inference_mode()
-    def forward_full(self, token_ids: Sequence[int] | Tensor) -> Tensor:
+    def forward_full(self, token_ids: Sequence[int]) -> Tensor:
         """Computes one sequence from its first token without a KV cache; returns logits ``[T, vocab_size]``."""
-        tokens = torch.as_tensor(token_ids, dtype=torch.int64, device=self.device)
+        tokens = to_device(token_ids, self.device)
         rows = torch.arange(len(tokens), device=self.device)
-        batch = ForwardBatch(tokens, rows, rows, [len(tokens)], [len(tokens)], [()], logit_rows=rows)
+        batch = ForwardBatch(
+            token_ids=tokens,
+            positions=rows,
+            slot_mapping=rows,
+            query_lens=[len(tokens)],
+            starts=[0],
+            context_lens=[len(tokens)],
+            block_tables=[()],
+            logit_rows=rows,
+        )
         return _at_least_float32(self.decoder.forward(batch, CausalAttention()))
 
     @cached_property

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from lablib.model.transfer import to_device, to_host
+
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
@@ -27,7 +29,9 @@ class Sampling(Protocol):
 
 
 def sample(logits: Tensor, params: Sequence[Sampling], output_indices: Sequence[int]) -> list[int]:
-    """Chooses one token for each row.
+    """Chooses one token for each row, waiting once for the device: this is where a step ends.
+
+    Only the most likely tokens are copied to the host, and the logits of those rows that are drawn from.
 
     Args:
         logits: ``[n, vocab_size]``, float32 or float64.
@@ -37,12 +41,13 @@ def sample(logits: Tensor, params: Sequence[Sampling], output_indices: Sequence[
     Raises:
         ValueError: a row is sampled, but has no seed: its text could not be repeated.
     """
-    tokens: list[int] = logits.argmax(dim=-1).tolist()
-    for row, (choice, index) in enumerate(zip(params, output_indices, strict=True)):
-        if choice.temperature > 0:
-            if choice.seed is None:
-                raise ValueError(f"row {row} has temperature {choice.temperature} but no seed")
-            tokens[row] = _draw(logits[row].double().cpu().numpy(), choice, uniform(choice.seed, index))
+    rows = [row for row, choice in enumerate(params) if choice.temperature > 0]
+    numbers = [_number_for(row, params[row], output_indices[row]) for row in rows]
+    drawn_from = logits.index_select(0, to_device(rows, logits.device))
+    best, drawn_from = to_host(logits.argmax(dim=-1), drawn_from)
+    tokens: list[int] = best.tolist()
+    for row, number, row_logits in zip(rows, numbers, drawn_from, strict=True):
+        tokens[row] = _draw(row_logits.double().numpy(), params[row], number)
     return tokens
 
 
@@ -83,6 +88,12 @@ def distribution(logits: Floats, temperature: float, top_k: int = 0, top_p: floa
 
 def _where(selection: npt.NDArray[np.bool_] | Ids, tokens: Ids, weights: Floats) -> tuple[Ids, Floats]:
     return tokens[selection], weights[selection]
+
+
+def _number_for(row: int, choice: Sampling, index: int) -> float:
+    if choice.seed is None:
+        raise ValueError(f"row {row} has temperature {choice.temperature} but no seed")
+    return uniform(choice.seed, index)
 
 
 def _draw(logits: Floats, choice: Sampling, u: float) -> int:

@@ -48,6 +48,7 @@ def toy_model(
     vocab_size: int = 259,
     max_model_len: int = 256,
     backend: AttentionBackend | None = None,
+    device: str | torch.device = "cpu",
 ) -> LanguageModel:
     """Makes a model of random weights, the same for the same arguments on every machine.
 
@@ -61,6 +62,7 @@ def toy_model(
         vocab_size: at least 259 for the byte tokenizer.
         max_model_len: longest sequence.
         backend: attends; None: plain PyTorch.
+        device: where to compute; the weights are drawn on the CPU.
     """
     hidden_size = num_heads * head_dim
     config = ModelConfig(
@@ -76,16 +78,17 @@ def toy_model(
         tie_word_embeddings=False,
         eos_token_ids=(EOS,),
     )
-    weights = RandomWeights(config, seed, dtype)
+    weights = RandomWeights(config, seed, dtype, torch.device(device))
     return LanguageModel(config, weights, backend or TorchAttention(), ByteTokenizer)
 
 
 class RandomWeights:
     """Random tensors for every name that the decoder asks for, drawn in the order in which it asks."""
 
-    def __init__(self, config: ModelConfig, seed: int, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, seed: int, dtype: torch.dtype, device: torch.device | None = None) -> None:
         self.generator = torch.Generator().manual_seed(seed)
         self.dtype = dtype
+        self.device = device
         heads, kv_heads = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
         hidden, inner, vocab = config.hidden_size, config.intermediate_size, config.vocab_size
         self.shapes: dict[str, tuple[int, ...]] = {
@@ -103,7 +106,8 @@ class RandomWeights:
     def __call__(self, name: str) -> Tensor:
         kind = name.split(".")[-2]
         if kind not in self.shapes:
-            return torch.ones(self.shapes["lm_head"][1], dtype=self.dtype)
+            return torch.ones(self.shapes["lm_head"][1], dtype=self.dtype, device=self.device)
         shape = self.shapes[kind]
         scale = SCALES.get(kind, 1.0) * (1.0 if kind == "embed_tokens" else shape[1] ** -0.5)
-        return (torch.randn(shape, generator=self.generator, dtype=torch.float64) * scale).to(self.dtype)
+        drawn = torch.randn(shape, generator=self.generator, dtype=torch.float64) * scale
+        return drawn.to(device=self.device, dtype=self.dtype)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from labkernels import cache_write, paged_decode, paged_prefill
 from labkernels.launch import unsupported
-from labkernels.paged_decode import default_split_len
 from torch import Tensor
 
 from lablib.model.batch import ForwardBatch
@@ -40,7 +39,7 @@ class TritonAttention:
     def __init__(self) -> None:
         self.cache = torch.empty(0)
         self.block_size = 0
-        self.num_kv_heads = 0
+        self._layers: list[tuple[Tensor, ...]] = []  # K and V cache of each
         self._decodes: _Sequences | None = None
         self._chunks: _Sequences | None = None
 
@@ -55,7 +54,7 @@ class TritonAttention:
         shape = (config.num_layers, rows, 2, config.num_kv_heads, config.head_dim)
         self.cache = torch.zeros(shape, dtype=dtype, device=device)
         self.block_size = block_size
-        self.num_kv_heads = config.num_kv_heads
+        self._layers = [layer.unbind(1) for layer in self.cache]
 
     def prepare(self, batch: ForwardBatch) -> None:
         """See ``AttentionBackend``."""
@@ -69,31 +68,29 @@ class TritonAttention:
         """Brings what the kernels must know of some sequences to the device, in one transfer."""
         if not which:
             return None
-        rows = np.cumsum(batch.query_lens) - batch.query_lens
-        max_context_len = max(batch.context_lens[i] for i in which)
-        width = -(-max_context_len // self.block_size)
-        numbers = np.zeros((len(which), 4 + width), dtype=np.int64)
-        for place, i in enumerate(which):
-            numbers[place, :4] = batch.context_lens[i], rows[i], batch.query_lens[i], batch.starts[i]
-            table = batch.block_tables[i][:width]
-            numbers[place, 4 : 4 + len(table)] = table
-        columns = to_device(numbers, batch.positions.device).to(torch.int32)
-        context_lens, query_rows, query_lens, starts = columns[:, :4].T.contiguous()
-        longest = max(batch.query_lens[i] for i in which)
-        return _Sequences(context_lens, query_rows, query_lens, starts, columns[:, 4:], longest, max_context_len)
+        first_rows = np.cumsum(batch.query_lens) - batch.query_lens
+        lens = [batch.context_lens[i] for i in which]
+        counts = [batch.query_lens[i] for i in which]
+        tables = np.zeros((len(which), -(-max(lens) // self.block_size)), dtype=np.int32)
+        for row, i in zip(tables, which, strict=True):
+            table = batch.block_tables[i][: len(row)]
+            row[: len(table)] = table
+        columns = np.array([lens, first_rows[which], counts, [batch.starts[i] for i in which]])
+        there = to_device(np.concatenate((columns.ravel(), tables.ravel())), batch.positions.device, np.int32)
+        context_lens, query_rows, query_lens, starts = there[: columns.size].view(columns.shape)
+        block_tables = there[columns.size :].view(tables.shape)
+        return _Sequences(context_lens, query_rows, query_lens, starts, block_tables, max(counts), max(lens))
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, batch: ForwardBatch) -> Tensor:
         """See ``AttentionBackend``."""
-        k_cache, v_cache = self.cache[layer].unbind(1)
+        k_cache, v_cache = self._layers[layer]
         cache_write(k, v, k_cache, v_cache, batch.slot_mapping)
         out = q.new_empty(q.shape)
         if self._decodes is not None:
             some = self._decodes
-            programs = len(some.context_lens) * self.num_kv_heads
             paged_decode(
                 q, k_cache, v_cache, some.block_tables, some.context_lens, self.block_size,
-                query_rows=some.query_rows, out=out,
-                split_len=default_split_len(programs, some.max_context_len, q.device),
+                query_rows=some.query_rows, out=out, max_context_len=some.max_context_len,
             )  # fmt: skip
         if self._chunks is not None:
             some = self._chunks

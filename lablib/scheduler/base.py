@@ -52,15 +52,23 @@ class Scheduler(ABC):
         Raises:
             ValueError: the request can never be served; the message names it, its need and the limit.
         """
+        self.require_servable(request)
+        if self.closed:
+            raise ValueError(f"request {request.request_id}: the scheduler is closed; reopen() it to go on")
+        self.waiting.append(request)
+
+    def require_servable(self, request: Request) -> None:
+        """Refuse a request that could never be served, even if it were alone.
+
+        Raises:
+            ValueError: the message names the request, its need and the limit.
+        """
         need = request.num_prompt_tokens + request.max_tokens
         what = f"request {request.request_id}: {request.num_prompt_tokens} prompt + {request.max_tokens} output tokens"
         if need > self.max_model_len:
             raise ValueError(f"{what} exceed max_model_len={self.max_model_len}; shorten it or lower max_tokens")
         if self.kv.blocks_for(need) > self.kv.pool.num_blocks:
             raise ValueError(f"{what} can never fit in a KV cache of {self.kv.capacity} tokens; make the pool larger")
-        if self.closed:
-            raise ValueError(f"request {request.request_id}: the scheduler is closed; reopen() it to go on")
-        self.waiting.append(request)
 
     def abort(self, request_id: str) -> list[RequestOutput]:
         """End a request at once, wherever it is; no output means that there is no such request."""
@@ -89,7 +97,12 @@ class Scheduler(ABC):
 
     @abstractmethod
     def schedule(self, now: float) -> StepPlan:
-        """Plan the next step at ``now`` (seconds); a plan without chunks means that nobody can compute yet."""
+        """Plan the next step at ``now`` (seconds); a plan without chunks means that nobody can compute yet.
+
+        Raises:
+            OutOfBlocks: a running request can't grow. Nothing is lost: when blocks have become free, by an abort say,
+                the next call goes on.
+        """
 
     def next_event(self, now: float) -> float | None:
         """When to call ``schedule`` again after a plan without chunks (seconds); ``None``: only an arrival helps."""
@@ -111,7 +124,10 @@ class Scheduler(ABC):
         return outputs
 
     def rollback(self, plan: StepPlan) -> None:
-        """Undo a plan whose step failed: who was admitted waits again, at the head and in the same order."""
+        """Undo a plan whose step failed: who was admitted waits again, at the head and in the same order.
+
+        Blocks by which running requests have grown stay theirs: the next plan needs them too.
+        """
         for request_id in reversed(plan.admitted):
             request = self.running.pop(request_id, None)
             if request is None:  # aborted while the step ran
@@ -142,7 +158,13 @@ class Scheduler(ABC):
         return request
 
     def chunk(self, request: Request, num_tokens: int, num_padding: int = 0) -> Chunk:
-        """The request's next ``num_tokens`` tokens as a chunk; it samples when no token is left to compute after it."""
+        """The request's next ``num_tokens`` tokens as a chunk; it samples when no token is left to compute after it.
+
+        The request's block table grows to hold those tokens: blocks are there before anything is written to them.
+
+        Raises:
+            OutOfBlocks: too few blocks are free.
+        """
         if request.slot is None:
             raise ValueError(f"request {request.request_id} has no slot; admit it first")
         start, end = request.num_computed_tokens, request.num_computed_tokens + num_tokens
@@ -152,7 +174,7 @@ class Scheduler(ABC):
             start,
             request.tokens(start, end),
             num_padding,
-            self.kv.block_table(request.request_id),
+            self.kv.grow(request.request_id, end),
             request.sampling,
             len(request.output_token_ids),
             num_tokens > 0 and end == request.num_tokens,

@@ -48,15 +48,24 @@ class IterationScheduler(Scheduler):
         self.admission = admission or ReserveModelMax()
         self.mix = mix or MixedWholePrompts()
 
-    def add(self, request: Request) -> None:
-        """Put a request at the end of the queue; see ``Scheduler.add``."""
+    def require_servable(self, request: Request) -> None:
+        """Refuse a request that could never be served; see ``Scheduler``."""
+        super().require_servable(request)
         largest = self.mix.largest(self.max_num_batched_tokens)
         if largest is not None and request.num_prompt_tokens > largest:
             raise ValueError(
                 f"request {request.request_id}: {request.num_prompt_tokens} prompt tokens are computed in one step, "
                 f"over max_num_batched_tokens={self.max_num_batched_tokens}; raise it or shorten the prompt"
             )
-        super().add(request)
+        num_blocks = self.kv.pool.num_blocks
+        reserve = self.admission.num_tokens(request, self.max_model_len)
+        need, kept = self.kv.blocks_for(reserve), self.admission.keep_free(num_blocks)
+        if need + kept > num_blocks:
+            keeps = f" and keeps {kept} free" if kept else ""
+            raise ValueError(
+                f"request {request.request_id}: {type(self.admission).__name__} reserves {reserve} tokens = {need} "
+                f"blocks{keeps}, the pool has {num_blocks}; make the pool larger, or reserve less"
+            )
 
     def schedule(self, now: float) -> StepPlan:
         """Let every running request go on, then admit from the queue while slots, blocks and tokens last."""
@@ -86,9 +95,10 @@ class IterationScheduler(Scheduler):
         if self.num_free_slots == 0:
             return "slots"
         reserve = self.admission.num_tokens(request, self.max_model_len)
-        if not self.kv.can_fit(request.request_id, reserve):
+        kept = self.admission.keep_free(self.kv.pool.num_blocks)
+        if not self.kv.can_fit(request.request_id, reserve, kept):
             need, free = self.kv.missing(request.request_id, reserve), self.kv.pool.num_free
-            return f"blocks: needs {need}, free {free}"
+            return f"blocks: needs {need}, free {free}" + (f", keeps {kept} free" if kept else "")
         return "" if num_tokens else "token budget"
 
 
@@ -98,6 +108,7 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
     max_num_batched_tokens: int | None = None,
     block_size: int | None = None,
     num_blocks: int | None = None,
+    admission: Admission | None = None,
 ) -> IterationScheduler:
     """An iteration-level scheduler under the names that vLLM gives its limits.
 
@@ -108,6 +119,7 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
             slot need, if that is more.
         block_size: tokens a block of the KV cache holds; by default ``max_model_len``, one block a request.
         num_blocks: blocks of the KV cache; by default enough for all slots.
+        admission: how much cache a request is given when it starts; by default ``ReserveModelMax()``.
     """
     block_size = block_size or max_model_len
     num_blocks = num_blocks or max_num_seqs * -(-max_model_len // block_size)
@@ -116,4 +128,5 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
         max_num_seqs,
         max_model_len,
         max_num_batched_tokens or max(DEFAULT_BUDGET, max_model_len + max_num_seqs),
+        admission=admission,
     )

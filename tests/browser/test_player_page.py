@@ -13,8 +13,13 @@ from axe_playwright_python.sync_playwright import Axe
 from browsing import Watched
 from odd_traces import TRACES, preempting_trace
 from playwright.sync_api import Page
+from runs import mixed_requests
 from synthetic_traces import continuous_trace, huge_trace, static_trace
 
+from lablib.engine import Engine
+from lablib.executor import SimulatedExecutor
+from lablib.scheduler import ContinuousBatching
+from lablib.scheduler.policies import ReservePrompt
 from lablib.trace import Trace
 from lablib.viz import StepPlayer
 
@@ -88,6 +93,9 @@ RUNS = {
     "static": static_trace,
     "chunked": lambda: continuous_trace(40, slots=16, budget=40, prompt=(1, 60)),
     "preempting": preempting_trace,
+    "paged": lambda: Engine(
+        ContinuousBatching(4, 128, block_size=4, num_blocks=60, admission=ReservePrompt()), SimulatedExecutor()
+    ).run(mixed_requests(9)),
 }
 
 
@@ -133,9 +141,9 @@ def replay(trace: Trace) -> Iterator[tuple[list[int], list[int], list[int], list
     for step in range(trace.num_steps):
         while row < len(changes) and changes[row][0] <= step:
             _, request, freed, num = changes[row]
-            ids = list(trace.block_ids[at : at + num])
-            tables[request] = [b for b in tables[request] if b not in ids] if freed else tables[request] + ids
-            row, at = row + 1, at + num
+            table = tables[request]
+            tables[request] = table[: len(table) - num] if freed else table + list(trace.block_ids[at : at + num])
+            row, at = row + 1, at + (0 if freed else num)
         doing: list[list[Any] | None] = [None] * trace.meta["max_num_seqs"]
         for i in np.flatnonzero(chunks["step"] == step):
             request = int(chunks["request"][i])
@@ -152,6 +160,12 @@ def replay(trace: Trace) -> Iterator[tuple[list[int], list[int], list[int], list
             elif at_step <= step and kind == 1:
                 waiting.add(request)
         yield owners, written, sorted(waiting), doing
+
+
+def test_books_that_do_not_balance_are_shown_as_far_as_they_go(show: Opener) -> None:
+    page = show(TRACES["broken books"]()).page
+    goto(page, 0)
+    assert ask(page, "[...player.lanes[0].replay.blocks.owner]") == [-1, -1, -1, 0]
 
 
 CHUNK = ("start", "tokens", "sampled")

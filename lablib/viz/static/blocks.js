@@ -4,7 +4,9 @@ import { whole } from "./replay.js";
 
 export class BlockHistory {
   constructor(data, replay) {
-    const { block_ids: ids, blocks } = data;
+    const { blocks } = data, changes = blocks.count.reduce((sum, count) => sum + count, 0);
+    let last = 0;
+    const ids = data.block_ids.map((difference) => (last += difference));
     const highest = ids.reduce((most, id) => Math.max(most, id), -1);
     this.count = Math.max(highest + 1, whole(data.meta.num_blocks) ?? 0);
     this.size = whole(data.meta.block_size);
@@ -12,34 +14,37 @@ export class BlockHistory {
     this.place = new Int32Array(this.count); // where it stands in its owner's block table
     this.shares = new Int32Array(this.count); // requests that use it
     this.usedAt = new Int32Array(replay.numSteps);
-    this.changeStep = new Int32Array(ids.length);
-    this.block = Int32Array.from(ids);
-    this.before = { owner: new Int32Array(ids.length), place: new Int32Array(ids.length) };
-    this.after = { owner: new Int32Array(ids.length), place: new Int32Array(ids.length) };
-    this.sharesAfter = new Int32Array(ids.length);
-    this.sharesBefore = new Int32Array(ids.length);
-    this._play(blocks, replay);
-    this.position = ids.length;
+    this.changeStep = new Int32Array(changes);
+    this.block = new Int32Array(changes);
+    this.before = { owner: new Int32Array(changes), place: new Int32Array(changes) };
+    this.after = { owner: new Int32Array(changes), place: new Int32Array(changes) };
+    this.sharesAfter = new Int32Array(changes);
+    this.sharesBefore = new Int32Array(changes);
+    this._play(blocks, ids, replay);
+    this.position = this.block.length;
     this.seek(-1);
   }
 
-  // Walk through all changes once; each is noted with the state before and after it.
-  _play(blocks, replay) {
-    const tableLength = new Int32Array(replay.numRequests);
-    const sharers = new Map();
-    let entry = 0, used = 0, step = 0;
+  // Walk through all changes once; each is noted with the state before and after it. The trace names what is allocated;
+  // what is freed is the end of the request's block table.
+  _play(blocks, ids, replay) {
+    const tables = Array.from({ length: replay.numRequests }, () => []), sharers = new Map();
+    let entry = 0, taken = 0, used = 0, step = 0;
     for (let row = 0; row < blocks.step.length; row++) {
       for (; step < Math.min(blocks.step[row], replay.numSteps); step++) this.usedAt[step] = used;
-      const request = blocks.request[row], freed = blocks.kind[row] === 1, count = blocks.count[row];
-      if (freed) tableLength[request] -= count;
-      for (let k = 0; k < count; k++, entry++) {
-        const place = Math.max(0, tableLength[request] + k);
-        used += this._change(entry, blocks.step[row], request, place, freed, sharers);
-      }
-      if (!freed) tableLength[request] += count;
+      const request = blocks.request[row], table = tables[request], count = blocks.count[row];
+      const freed = blocks.kind[row] === 1, place = freed ? Math.max(0, table.length - count) : table.length;
+      if (!freed) for (let k = 0; k < count; k++) table.push(ids[taken++]);
+      const changed = table.slice(place);
+      if (freed) table.length = place;
+      changed.forEach((block, k) => {
+        this.block[entry] = block;
+        used += this._change(entry++, blocks.step[row], request, place + k, freed, sharers);
+      });
     }
     for (; step < replay.numSteps; step++) this.usedAt[step] = used;
     this.usedAtEnd = used;
+    this.block = this.block.subarray(0, entry); // shorter than planned where a broken manager frees what it has not
   }
 
   _change(entry, step, request, place, freed, sharers) {

@@ -38,7 +38,8 @@ export class Lane {
     const { meta } = this.replay, pieces = meta.pieces && typeof meta.pieces === "object" ? Object.entries(meta.pieces) : [];
     const badges = pieces.map(([piece, whose]) =>
       make(`span.sp-badge.${whose === "yours" ? "sp-yours" : "sp-reference"}`, {}, `${piece}: `, make("b", {}, String(whose))));
-    const facts = [title && this.name, meta.workload, meta.executor].filter(Boolean).map(String).join(" · ");
+    const rule = meta.block_size < meta.max_model_len && meta.admission; // one block a request: nothing to reserve by
+    const facts = [title && this.name, meta.workload, meta.executor, rule].filter(Boolean).map(String).join(" · ");
     return make(
       "header.sp-header", {},
       make("p.sp-title", {}, make("strong", {}, title || this.name), facts ? make("span", {}, facts) : ""),
