@@ -183,12 +183,12 @@ def test_the_toy_model_can_be_fitted() -> None:
 @pytest.mark.model
 @pytest.mark.slow
 def test_a_fit_on_one_real_run_predicts_another() -> None:
-    """Within 10% of the step times of a run with other requests; a busy machine gets three tries, the best counts."""
+    """Within 10% of the step times of a run with other requests; a busy machine gets five tries, the best counts."""
     model = load_model(dtype=torch.bfloat16)
     workload = load("mixed32").encoded(model)
     halves = [replace(workload, items=workload.items[k::2]) for k in (0, 1)]
     errors = []
-    while len(errors) < 3 and min(errors, default=1.0) > 0.1:
+    while len(errors) < 5 and min(errors, default=1.0) > 0.1:
         cost, _ = fit(real_run(model, halves[0], 8))
         errors.append(cost.error(real_run(model, halves[1], 8)))
     assert min(errors) <= 0.1, errors

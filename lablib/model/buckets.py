@@ -1,9 +1,9 @@
 """Which decodes share an attention call on a CPU: few calls, little padding, and keys that stay in its caches.
 
 Measured on two cores, default model, 32 rows, blocks of 16, a whole decode step. Contexts of 20 to 1,000: one call
-padded to the longest took 158 ms (bf16) and 524 ms (float32), buckets take 77 and 104. Contexts of 1,024 alike: one
-call took 154 and 636 ms, for it read its copy of the keys back from memory, and more than 32 MB are mapped anew in
-every layer; buckets take 122 and 178.
+padded to the longest took 178 ms (bf16) and 513 ms (float32), buckets take 88 and 98. Contexts of 1,024 alike: one
+call took 180 and 583 ms, for it read its copy of the keys back from memory, and a copy of more than 32 MB was mapped
+anew in every layer; buckets take 132 and 172.
 """
 
 from __future__ import annotations
