@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"
-# The finished environment with CPU wheels takes 1.6 GB, the model 0.3 GB, and installing as much again for a while;
+# The finished environment with CPU wheels and Triton takes 2.6 GB, the model 0.3 GB, and installing 2 GB for a while;
 # CUDA wheels bring some 5 GB of libraries on top.
-DISK_GB = {"cpu": 4, "cuda": 9}
+DISK_GB = {"cpu": 5, "cuda": 9}
 
 
 class SetupError(Exception):

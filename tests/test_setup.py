@@ -71,7 +71,7 @@ def test_a_broken_environment_is_made_anew(setup: ModuleType) -> None:
 
 def test_a_small_disk_is_refused_before_the_installation(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**12, 10**12, 10**9))
-    with pytest.raises(setup.SetupError, match=r"1\.0 GB free.*may take 4 GB"):
+    with pytest.raises(setup.SetupError, match=r"1\.0 GB free.*may take 5 GB"):
         setup.check_disk("cpu")
 
 
