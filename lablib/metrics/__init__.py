@@ -8,7 +8,6 @@ Definitions follow vLLM's serving benchmark; ``queue`` and the times are seconds
 - Throughput: output tokens delivered / time from the first arrival to the end of the last step. Total throughput:
   prompt and output tokens of the requests that were served / the same time.
 - Goodput: requests that meet every limit of an SLO / the same time.
-
 - KV memory, in the words of the vLLM paper: token state (written), reserved (written later), internal fragmentation
   (allocated, never written), free.
 

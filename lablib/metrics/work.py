@@ -51,7 +51,8 @@ def waste(trace: Trace) -> Waste:
 def slot_use(trace: Trace) -> float:
     """Share of all slots × steps in which a slot computed at least one token that was needed."""
     places = trace.meta["max_num_seqs"] * trace.num_steps
-    return float((trace.chunks()["tokens"] > 0).sum()) / places if places else 0.0
+    needed = trace.column("runs", "count")[trace.column("runs", "tokens") > 0]
+    return float(needed.sum()) / places if places else 0.0
 
 
 def preemptions(trace: Trace) -> int:
@@ -61,10 +62,10 @@ def preemptions(trace: Trace) -> int:
 
 def recomputed_tokens(trace: Trace) -> int:
     """Tokens that were computed again: their request had their K/V before, and lost them."""
-    chunks = trace.chunks()
-    order = np.lexsort((chunks["step"], chunks["request"]))
-    who, start, tokens = (chunks[name][order] for name in ("request", "start", "tokens"))
-    end = start + tokens
+    names = ("request", "step", "start", "tokens", "count")
+    who, step, start, tokens, count = (trace.column("runs", name) for name in names)
+    order = np.lexsort((step, who))
+    who, start, end = who[order], start[order], (start + tokens * count)[order]
     past_all = int(end.max(initial=0)) + 1  # lifts every request above the one before, so that one running maximum does
     reached = np.maximum.accumulate(who * past_all + end) - who * past_all
     before = np.where(np.diff(who, prepend=-1) == 0, np.roll(reached, 1), 0)
