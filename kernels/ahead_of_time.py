@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .runtime import triton
+from .sizes import ceil_div
 from .variants import TYPE_NAMES, Variant, variants
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -106,7 +107,7 @@ def load_sizes(ptx: str) -> Counter[int]:
 
 def resident_programs(capability: int, threads: int, registers: int, shared: int) -> int:
     """Programs that fit on one multiprocessor together, by threads, registers (given out 8 at a time) and memory."""
-    by_registers = REGISTERS // (-(-registers // 8) * 8 * threads)
+    by_registers = REGISTERS // (ceil_div(registers, 8) * 8 * threads)
     by_memory = SHARED_MEMORY[capability] * 1024 // (shared + 1024)  # 1 KB a program is the system's own
     return min(MAX_THREADS[capability] // threads, by_registers, by_memory, 32)
 

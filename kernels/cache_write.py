@@ -24,7 +24,7 @@ from torch import Tensor
 
 from .launch import check_cache, check_slots
 from .runtime import INTERPRETED, tl, triton
-from .sizes import Heads, next_power_of_two
+from .sizes import Heads, ceil_div, next_power_of_two
 
 ELEMENTS = 4096  # of K that a program copies
 
@@ -89,7 +89,7 @@ def cache_write(k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_map
     if num_tokens:
         constants = launch_constants(num_kv_heads * head_dim)
         strides = (k.stride(0), v.stride(0), k_cache.stride(0))
-        grid = (-(-num_tokens // constants["TOKENS"]),)
+        grid = (ceil_div(num_tokens, constants["TOKENS"]),)
         cache_write_kernel[grid](k, v, k_cache, v_cache, slot_mapping, num_tokens, *strides, **constants)
 
 

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from .runtime import INTERPRETED
+from .sizes import Heads
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MIN_HEAD_DIM = 16  # tl.dot adds up at least so many products
 TENSOR_CORES = 80  # compute capability from which on tl.dot uses tensor cores, for all but float32
+# A turn loads its blocks' ids, then K and V, then computes: with fewer stages the next K and V don't come in meanwhile.
+NUM_STAGES = 5
 
 
 @cache
@@ -21,6 +24,52 @@ def compute_capability(device: torch.device) -> int:
         return TENSOR_CORES
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
+
+
+def uses_tensor_cores(dtype: torch.dtype, capability: int) -> bool:
+    """Whether tl.dot uses tensor cores for this dtype on a GPU of this compute capability."""
+    return dtype.itemsize == 2 and capability >= TENSOR_CORES
+
+
+def attention_constants(
+    dtype: torch.dtype, heads: Heads, block_size: int, rows: int, keys: int, capability: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """What is fixed when an attention kernel is compiled, and how it is compiled.
+
+    ``num_warps`` groups of 32 threads share a program; ``num_stages`` turns are under way at once, so that the loads of
+    the next ones run while this one computes.
+
+    Args:
+        dtype: of the cache.
+        heads: of the model.
+        block_size: tokens a block holds.
+        rows: rows of the matrix of queries.
+        keys: keys a turn.
+        capability: compute capability of the GPU.
+    """
+    constants = {
+        "NUM_HEADS": heads.num_heads,
+        "GROUP": heads.group_size,
+        "ROWS": rows,
+        "HEAD_DIM": heads.head_dim,
+        "BLOCK_SIZE": block_size,
+        "KEYS": 256 if INTERPRETED else keys,  # a turn of the interpreter costs the same for 16 keys as for 256
+        "UPCAST": INTERPRETED and dtype == torch.bfloat16,
+    }
+    return constants, {"num_warps": 4, "num_stages": NUM_STAGES if uses_tensor_cores(dtype, capability) else 3}
+
+
+def gather_context(
+    k_cache: Tensor, v_cache: Tensor, block_table: Tensor, context_len: int, block_size: int, group_size: int
+) -> tuple[Tensor, Tensor]:
+    """K and V of one sequence in one piece, repeated for each query head; for the twins, as the kernels do without.
+
+    Returns two tensors, float32 ``[context_len, num_heads, head_dim]``.
+    """
+    position = torch.arange(context_len, device=k_cache.device)
+    slot = block_table[position // block_size] * block_size + position % block_size
+    k, v = (cache[slot].repeat_interleave(group_size, dim=1).float() for cache in (k_cache, v_cache))
+    return k, v
 
 
 def unsupported(dtype: torch.dtype, head_dim: int) -> str:

@@ -29,12 +29,17 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from .launch import TENSOR_CORES, check_attention, compute_capability, output
-from .runtime import INTERPRETED, tl, triton
+from .launch import (
+    attention_constants,
+    check_attention,
+    compute_capability,
+    gather_context,
+    output,
+    uses_tensor_cores,
+)
+from .runtime import tl, triton
 from .sizes import Heads, ceil_div, next_power_of_two
 
-# A turn loads its blocks' ids, then K and V, then computes: with fewer stages the next K and V don't come in meanwhile.
-NUM_STAGES = 5
 MIN_SPLIT = 256  # keys: shorter splits cost more to merge than they gain
 MERGED = 32  # splits that a merge is compiled for, unless a caller asks for more
 
@@ -221,10 +226,7 @@ def paged_decode_torch(
     group_size = q.shape[1] // k_cache.shape[1]
     out = torch.empty_like(q)
     for i, context_len in enumerate(context_lens.tolist()):
-        position = torch.arange(context_len, device=q.device)
-        slot = block_tables[i, position // block_size] * block_size + position % block_size
-        k = k_cache[slot].repeat_interleave(group_size, dim=1).float()  # [context_len, num_heads, head_dim]
-        v = v_cache[slot].repeat_interleave(group_size, dim=1).float()
+        k, v = gather_context(k_cache, v_cache, block_tables[i], context_len, block_size, group_size)
         score = torch.einsum("hd,thd->ht", q[i].float(), k) * q.shape[2] ** -0.5
         out[i] = torch.einsum("ht,thd->hd", score.softmax(dim=1), v)
     return out
@@ -254,23 +256,10 @@ def num_multiprocessors(device: torch.device) -> int:
 def launch_constants(
     dtype: torch.dtype, heads: Heads, block_size: int, capability: int
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """What is fixed when the kernel is compiled, and how: as many keys a turn as the registers hold without spilling.
-
-    ``num_warps`` groups of 32 threads share a program; ``num_stages`` turns are under way at once, so that the loads of
-    the next ones run while this one computes.
-    """
-    tensor_cores = dtype.itemsize == 2 and capability >= TENSOR_CORES
-    keys = max(16, (4096 if tensor_cores else 2048) // heads.head_dim)
-    constants = {
-        "NUM_HEADS": heads.num_heads,
-        "GROUP": heads.group_size,
-        "ROWS": max(16, next_power_of_two(heads.group_size)),
-        "HEAD_DIM": heads.head_dim,
-        "BLOCK_SIZE": block_size,
-        "KEYS": 256 if INTERPRETED else keys,  # a turn of the interpreter costs the same for 16 keys as for 256
-        "UPCAST": INTERPRETED and dtype == torch.bfloat16,
-    }
-    return constants, {"num_warps": 4, "num_stages": NUM_STAGES if tensor_cores else 3}
+    """What ``attention_constants`` makes of as many keys a turn as the registers hold without spilling."""
+    keys = max(16, (4096 if uses_tensor_cores(dtype, capability) else 2048) // heads.head_dim)
+    rows = max(16, next_power_of_two(heads.group_size))
+    return attention_constants(dtype, heads, block_size, rows, keys, capability)
 
 
 def bytes_moved(context_lens: list[int], heads: Heads, dtype: torch.dtype) -> int:

@@ -24,9 +24,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .launch import TENSOR_CORES, check_attention, compute_capability, output
-from .paged_decode import NUM_STAGES
-from .runtime import INTERPRETED, tl, triton
+from .launch import (
+    attention_constants,
+    check_attention,
+    compute_capability,
+    gather_context,
+    output,
+    uses_tensor_cores,
+)
+from .runtime import tl, triton
 from .sizes import Heads, ceil_div, next_power_of_two
 
 
@@ -179,12 +185,10 @@ def paged_prefill_torch(
     for i, (context_len, row, num_queries, start) in enumerate(
         zip(context_lens.tolist(), query_rows.tolist(), query_lens.tolist(), starts.tolist(), strict=True)
     ):
-        position = torch.arange(context_len, device=q.device)
-        slot = block_tables[i, position // block_size] * block_size + position % block_size
-        k = k_cache[slot].repeat_interleave(group_size, dim=1).float()  # [context_len, num_heads, head_dim]
-        v = v_cache[slot].repeat_interleave(group_size, dim=1).float()
+        k, v = gather_context(k_cache, v_cache, block_tables[i], context_len, block_size, group_size)
         score = torch.einsum("qhd,thd->hqt", q[row : row + num_queries].float(), k) * q.shape[2] ** -0.5
         query_position = start + torch.arange(num_queries, device=q.device)
+        position = torch.arange(context_len, device=q.device)
         score = score.masked_fill(position > query_position[:, None], -torch.inf)
         out[row : row + num_queries] = torch.einsum("hqt,thd->qhd", score.softmax(dim=2), v)
     return out
@@ -193,19 +197,10 @@ def paged_prefill_torch(
 def launch_constants(
     dtype: torch.dtype, heads: Heads, block_size: int, capability: int
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """What is fixed when the kernel is compiled, and how, as in ``paged_decode``: all that the registers hold."""
-    tensor_cores = dtype.itemsize == 2 and capability >= TENSOR_CORES
-    rows, keys = (64, max(16, 4096 // heads.head_dim)) if tensor_cores else (32, 16)
-    constants = {
-        "NUM_HEADS": heads.num_heads,
-        "GROUP": heads.group_size,
-        "ROWS": max(rows, next_power_of_two(heads.group_size)),
-        "HEAD_DIM": heads.head_dim,
-        "BLOCK_SIZE": block_size,
-        "KEYS": 256 if INTERPRETED else keys,  # a turn of the interpreter costs the same for 16 keys as for 256
-        "UPCAST": INTERPRETED and dtype == torch.bfloat16,
-    }
-    return constants, {"num_warps": 4, "num_stages": NUM_STAGES if tensor_cores else 3}
+    """What ``attention_constants`` makes of as many queries and keys as the registers hold without spilling."""
+    rows, keys = (64, max(16, 4096 // heads.head_dim)) if uses_tensor_cores(dtype, capability) else (32, 16)
+    rows = max(rows, next_power_of_two(heads.group_size))
+    return attention_constants(dtype, heads, block_size, rows, keys, capability)
 
 
 def bytes_moved(query_lens: list[int], context_lens: list[int], heads: Heads, dtype: torch.dtype) -> int:

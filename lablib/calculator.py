@@ -9,8 +9,9 @@ import sys
 from typing import Any, cast
 
 from lablib.executor.cost import DEVICES, SHAPES
+from lablib.limits import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from lablib.memory import BLOCK_SIZE, GPU_MEMORY_UTILIZATION, MemoryPlan, PoolSizeError, keep_back
-from lablib.paper_memory import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, paper_plan
+from lablib.paper_memory import paper_plan
 
 DTYPES = {"bf16": ("bfloat16", 2), "fp16": ("float16", 2), "float32": ("float32", 4)}
 THIS_MACHINE = ("cpu", "cuda")

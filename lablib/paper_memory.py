@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from lablib.limits import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS, require_room_to_decode
 from lablib.memory import BLOCK_SIZE, GPU_MEMORY_UTILIZATION, MemoryPlan, Part, gigabytes, keep_back
 from lablib.roofline import ModelShape
 
-MAX_NUM_BATCHED_TOKENS = 8192
-MAX_NUM_SEQS = 256
 # The driver's context, the kernels' code, the libraries' workspaces: vLLM has logged 0.1 to 1.8 GiB (its issues and
 # pull requests 10511, 12126).
 _OTHER_ON_PAPER = 1_000_000_000
@@ -98,11 +97,7 @@ def step_bytes(model: ModelShape, bytes_per_element: int, max_num_batched_tokens
     """
     if max_num_seqs < 1:
         raise ValueError(f"max_num_seqs must be at least 1, got {max_num_seqs}")
-    if max_num_batched_tokens < max_num_seqs:
-        raise ValueError(
-            f"max_num_batched_tokens={max_num_batched_tokens} is less than max_num_seqs={max_num_seqs}: "
-            "not all running requests could decode in one step; raise the one or lower the other"
-        )
+    require_room_to_decode(max_num_batched_tokens, max_num_seqs)
     elements = 2 * model.head_dim + 3 * model.hidden_size + 4 * model.intermediate_size
     logit_bytes = bytes_per_element + (4 if bytes_per_element < 4 else 0)
     return StepBytes(

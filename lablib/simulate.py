@@ -16,6 +16,7 @@ from lablib.engine import Engine
 from lablib.executor import DEVICES, SimulatedExecutor, preset
 from lablib.executor.cost import SHAPES
 from lablib.kvcache import OutOfBlocks
+from lablib.limits import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from lablib.metrics import SLO
 from lablib.request import RequestOutput
 from lablib.scheduler import ContinuousBatching, DynamicBatching, Scheduler, StaticBatching
@@ -84,9 +85,11 @@ def register(subparsers: Any) -> None:
     how.add_argument("--batch-size", type=_count, help="rows of a batch, for static and dynamic (8)")
     how.add_argument("--max-wait", type=_not_negative, help="seconds that the oldest waits, for dynamic (0)")
     how.add_argument("--preferred-batch-sizes", type=_counts, help="such as 4,8, for dynamic (the batch size)")
-    how.add_argument("--max-num-seqs", type=_count, help="slots, for continuous (256)")
+    how.add_argument("--max-num-seqs", type=_count, help=f"slots, for continuous ({MAX_NUM_SEQS})")
     how.add_argument(
-        "--max-num-batched-tokens", type=_count, help="tokens of a step (8192, or a full prompt and all decodes)"
+        "--max-num-batched-tokens",
+        type=_count,
+        help=f"tokens of a step ({MAX_NUM_BATCHED_TOKENS}, or a full prompt and all decodes)",
     )
     how.add_argument("--max-model-len", type=_count, help="tokens of a request (the longest of the workload)")
     how.add_argument("--block-size", type=_count, help="tokens of a KV block (one block a request)")
@@ -164,7 +167,7 @@ def build_scheduler(args: argparse.Namespace, longest: int) -> Scheduler:
     if args.scheduler == "dynamic":
         return DynamicBatching(batch_size, max_model_len, _given(args.max_wait, 0.0), args.preferred_batch_sizes or ())
     return ContinuousBatching(
-        _given(args.max_num_seqs, 256),
+        _given(args.max_num_seqs, MAX_NUM_SEQS),
         max_model_len,
         args.max_num_batched_tokens,
         args.block_size,

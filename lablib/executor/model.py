@@ -9,10 +9,10 @@ import numpy as np
 
 from lablib.executor.packing import IntArray, PackChunks, PadBatch, pack_chunks, pad_batch, slot_mapping
 from lablib.executor.sizing import DeviceMemory, StepLimits, size_pool
+from lablib.limits import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from lablib.memory import BLOCK_SIZE, MemoryPlan
 from lablib.model import ForwardBatch, LanguageModel, sample
 from lablib.model.transfer import to_device
-from lablib.paper_memory import MAX_NUM_BATCHED_TOKENS, MAX_NUM_SEQS
 from lablib.step import Chunk, StepPlan, StepResult
 
 

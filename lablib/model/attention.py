@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 from lablib.model.batch import ForwardBatch
 from lablib.model.buckets import bucket_by_length
 from lablib.model.config import ModelConfig
+from lablib.model.paging import new_cache, padded_block_tables, require_cache
 from lablib.model.transfer import to_device
 
 
@@ -87,17 +87,14 @@ class TorchAttention:
         self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         """See ``AttentionBackend``."""
-        rows = num_blocks * block_size + 1
-        shape = (config.num_layers, rows, 2, config.num_kv_heads, config.head_dim)
-        self.cache = torch.zeros(shape, dtype=dtype, device=device)
+        self.cache = new_cache(config, num_blocks, block_size, dtype, device)
         self.block_size = block_size
         self.group_size = config.num_heads // config.num_kv_heads
 
     def prepare(self, batch: ForwardBatch) -> None:
         """See ``AttentionBackend``."""
-        if self.block_size == 0:
-            raise RuntimeError("the model has no KV cache yet: call model.allocate_cache(num_blocks, block_size) first")
-        first_rows = (np.cumsum(batch.query_lens) - batch.query_lens).tolist()
+        require_cache(self.block_size)
+        first_rows = batch.first_rows
         self._chunks = [self._prepare_chunk(batch, i, first_rows[i]) for i, n in enumerate(batch.query_lens) if n > 1]
         decodes = [i for i, query_len in enumerate(batch.query_lens) if query_len == 1]
         self._decodes = self._prepare_decodes(batch, decodes, first_rows)
@@ -107,12 +104,9 @@ class TorchAttention:
             return []
         lengths = [batch.context_lens[i] for i in sequences]
         buckets = self._buckets(lengths)
-        width = -(-max(lengths) // self.block_size)
-        numbers = np.zeros((len(sequences), 2 + width), dtype=np.int64)
-        for place, member in enumerate(chain(*buckets)):
-            table = batch.block_tables[sequences[member]][:width]
-            numbers[place, :2] = first_rows[sequences[member]], lengths[member]
-            numbers[place, 2 : 2 + len(table)] = table
+        sequences = [sequences[member] for bucket in buckets for member in bucket]
+        facts = [(first_rows[i], batch.context_lens[i]) for i in sequences]
+        numbers = np.column_stack((facts, padded_block_tables(batch, sequences, self.block_size)))
         # one transfer for all
         parts = torch.split(to_device(numbers, batch.positions.device), [len(bucket) for bucket in buckets])
         return [

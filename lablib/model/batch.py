@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,3 +45,8 @@ class ForwardBatch:
     context_lens: Sequence[int]
     block_tables: Sequence[Sequence[int]]
     logit_rows: Tensor
+
+    @property
+    def first_rows(self) -> list[int]:
+        """Row of the flat batch at which each sequence begins."""
+        return list(accumulate(self.query_lens, initial=0))[:-1]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lablib.model.batch import ForwardBatch
 from lablib.model.config import ModelConfig
+from lablib.model.paging import new_cache, padded_block_tables, require_cache
 from lablib.model.transfer import to_device
 
 
@@ -50,16 +51,13 @@ class TritonAttention:
         reason = unsupported(dtype, config.head_dim)
         if reason:
             raise ValueError(f"{config.name} can't use the Triton kernels: {reason}; choose the torch backend")
-        rows = num_blocks * block_size + 1
-        shape = (config.num_layers, rows, 2, config.num_kv_heads, config.head_dim)
-        self.cache = torch.zeros(shape, dtype=dtype, device=device)
+        self.cache = new_cache(config, num_blocks, block_size, dtype, device)
         self.block_size = block_size
         self._layers = [layer.unbind(1) for layer in self.cache]
 
     def prepare(self, batch: ForwardBatch) -> None:
         """See ``AttentionBackend``."""
-        if self.block_size == 0:
-            raise RuntimeError("the model has no KV cache yet: call model.allocate_cache(num_blocks, block_size) first")
+        require_cache(self.block_size)
         lens = batch.query_lens
         self._decodes = self._sequences(batch, [i for i, query_len in enumerate(lens) if query_len == 1])
         self._chunks = self._sequences(batch, [i for i, query_len in enumerate(lens) if query_len > 1])
@@ -68,14 +66,11 @@ class TritonAttention:
         """Brings what the kernels must know of some sequences to the device, in one transfer."""
         if not which:
             return None
-        first_rows = np.cumsum(batch.query_lens) - batch.query_lens
+        first_rows = batch.first_rows
         lens = [batch.context_lens[i] for i in which]
         counts = [batch.query_lens[i] for i in which]
-        tables = np.zeros((len(which), -(-max(lens) // self.block_size)), dtype=np.int32)
-        for row, i in zip(tables, which, strict=True):
-            table = batch.block_tables[i][: len(row)]
-            row[: len(table)] = table
-        columns = np.array([lens, first_rows[which], counts, [batch.starts[i] for i in which]])
+        tables = padded_block_tables(batch, which, self.block_size)
+        columns = np.array([lens, [first_rows[i] for i in which], counts, [batch.starts[i] for i in which]])
         there = to_device(np.concatenate((columns.ravel(), tables.ravel())), batch.positions.device, np.int32)
         context_lens, query_rows, query_lens, starts = there[: columns.size].view(columns.shape)
         block_tables = there[columns.size :].view(tables.shape)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from lablib.kvcache import KVCacheManager
+from lablib.limits import MAX_NUM_BATCHED_TOKENS, require_room_to_decode
 from lablib.request import Request
 from lablib.scheduler.base import Scheduler
 from lablib.scheduler.policies import FCFS, Admission, MixedWholePrompts, QueueOrder, ReserveModelMax, StepMix
 from lablib.step import Chunk, StepPlan
-
-DEFAULT_BUDGET = 8192  # tokens a step, as vLLM has it for online serving on large GPUs
 
 
 class IterationScheduler(Scheduler):
@@ -38,11 +37,7 @@ class IterationScheduler(Scheduler):
         mix: StepMix | None = None,
     ) -> None:
         super().__init__(kv, max_num_seqs, max_model_len)
-        if max_num_batched_tokens < max_num_seqs:
-            raise ValueError(
-                f"max_num_batched_tokens={max_num_batched_tokens} is less than max_num_seqs={max_num_seqs}: "
-                "not all running requests could decode in one step; raise the one or lower the other"
-            )
+        require_room_to_decode(max_num_batched_tokens, max_num_seqs)
         self.max_num_batched_tokens = max_num_batched_tokens
         self.order = order or FCFS()
         self.admission = admission or ReserveModelMax()
@@ -127,6 +122,6 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
         KVCacheManager(num_blocks, block_size),
         max_num_seqs,
         max_model_len,
-        max_num_batched_tokens or max(DEFAULT_BUDGET, max_model_len + max_num_seqs),
+        max_num_batched_tokens or max(MAX_NUM_BATCHED_TOKENS, max_model_len + max_num_seqs),
         admission=admission,
     )
