@@ -1,4 +1,4 @@
-"""What the launchers share: which arguments they refuse, and why."""
+"""What the launchers share, constants and checks of their arguments, and what the twins in PyTorch do."""
 
 from __future__ import annotations
 
