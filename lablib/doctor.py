@@ -17,19 +17,30 @@ _GB = 1e9
 
 @dataclass(frozen=True, slots=True)
 class LabNeeds:
-    """What a lab asks of a machine: kernel memory in bytes at its peak, and minutes of the learner's time."""
+    """What a lab asks of a machine.
+
+    Args:
+        number: of the lab, two digits.
+        title: of the lab.
+        minutes: of the learner's time.
+        memory_bytes: of its kernel, at its peak.
+        steps: all that its cells compute on the real model, in decode steps of 8 rows (see ``lablib.pace``).
+        small_steps: the same where the lab takes its small workload.
+    """
 
     number: str
     title: str
     minutes: int
     memory_bytes: float
+    steps: int
+    small_steps: int
 
 
 LABS = (
-    LabNeeds("00", "One token at a time", minutes=40, memory_bytes=1.5 * _GB),
-    LabNeeds("01", "Static batching", minutes=45, memory_bytes=1.5 * _GB),
-    LabNeeds("02", "Dynamic batching", minutes=45, memory_bytes=1.5 * _GB),
-    LabNeeds("03", "Continuous batching", minutes=60, memory_bytes=1.5 * _GB),
+    LabNeeds("00", "One token at a time", minutes=55, memory_bytes=1.5 * _GB, steps=300, small_steps=300),
+    LabNeeds("01", "Static batching", minutes=75, memory_bytes=1.5 * _GB, steps=600, small_steps=600),
+    LabNeeds("02", "Dynamic batching", minutes=50, memory_bytes=1.5 * _GB, steps=150, small_steps=150),
+    LabNeeds("03", "Continuous batching", minutes=90, memory_bytes=1.5 * _GB, steps=1500, small_steps=600),
 )
 
 
@@ -88,12 +99,31 @@ def verdict(lab: LabNeeds, machine: Machine) -> str:
 
 
 def ready(number: str) -> str:
-    """Return one line that says whether this machine is ready for lab `number` ("00", "01", …), and what it runs on."""
+    """Return whether this machine is ready for lab `number` ("00", "01", …), what it runs on, and how long that takes.
+
+    The machine's speed is measured for it, in about half a second.
+    """
     machine = inspect()
     lab = next(lab for lab in LABS if lab.number == number)
     found = dict(machine.lines)
     software = f"Python {platform.python_version()}, torch {found['torch']}"
-    return f"Lab {number}: {verdict(lab, machine)} · {software} · {found['CPU']}"
+    return f"Lab {number}: {verdict(lab, machine)} · {software} · {found['CPU']}\n{_try(lambda: _computing(lab))}"
+
+
+def _computing(lab: LabNeeds) -> str:
+    """How long the machine will compute in this lab, and what that is reckoned from."""
+    from lablib.pace import CHOICE, in_words, pace
+
+    here = pace()
+    step = f"A decode step of 8 rows takes about {1000 * here.step_seconds:.0f} ms here"
+    large = in_words(here.seconds(lab.steps))
+    if not here.takes_small or lab.small_steps == lab.steps:
+        return f"{step}: the model computes for about {large} in all while you work through this lab."
+    small = in_words(here.seconds(lab.small_steps))
+    return (
+        f"{step}: with the smaller workload this lab computes for about {small} in all; "
+        f"{CHOICE}=large asks for the larger one, about {large}."
+    )
 
 
 def main() -> int:
@@ -134,7 +164,8 @@ def _cpu() -> str:
     from lablib.model.dtype import cpu_features
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cores} cores, {', '.join(cpu_features()) or 'no instruction set that torch has special code for'}"
+    noun = "core" if cores == 1 else "cores"
+    return f"{cores} {noun}, {', '.join(cpu_features()) or 'no instruction set that torch has special code for'}"
 
 
 def _memory() -> str:

@@ -8,7 +8,7 @@ from lablib import metrics
 from lablib.engine import Engine
 from lablib.executor import SimulatedExecutor
 from lablib.model import load_model
-from lablib.scheduler import StaticBatching
+from lablib.scheduler import ContinuousBatching, StaticBatching
 from lablib.workload import load, real_prompts
 from lablib.workload.prompts import mixed, texts
 
@@ -41,14 +41,23 @@ def test_real_prompts_keep_the_limit() -> None:
         real_prompts(Words(), 1, max_prompt_tokens=3)
 
 
-def test_the_labs_workload_has_the_shape_that_its_numbers_were_measured_with() -> None:
-    workload = load("mixed32")
+@pytest.mark.parametrize(
+    ("name", "totals", "ranges"),
+    [("mixed32", (32, 2583, 1325), (16, 229, 8, 122)), ("mixed16", (16, 838, 395), (16, 124, 5, 61))],
+)
+def test_the_labs_workloads_have_the_shape_that_their_numbers_were_measured_with(
+    name: str, totals: tuple[int, ...], ranges: tuple[int, ...]
+) -> None:
+    workload = load(name)
     prompts = [item.prompt_tokens for item in workload.items]
     outputs = [item.output_tokens for item in workload.items]
-    assert (len(workload), sum(prompts), sum(outputs)) == (32, 2583, 1325)
-    assert (min(prompts), max(prompts), min(outputs), max(outputs)) == (16, 229, 8, 122)
-    trace = Engine(StaticBatching(8, workload.max_model_len), SimulatedExecutor()).run(workload)
-    assert metrics.slot_use(trace) == pytest.approx(0.43, abs=0.001)
+    assert (len(workload), sum(prompts), sum(outputs)) == totals
+    assert (min(prompts), max(prompts), min(outputs), max(outputs)) == ranges
+    static = Engine(StaticBatching(8, workload.max_model_len), SimulatedExecutor()).run(workload)
+    continuous = Engine(ContinuousBatching(8, workload.max_model_len), SimulatedExecutor()).run(workload)
+    assert metrics.slot_use(static) == pytest.approx(0.43, abs=0.005)
+    assert metrics.slot_use(continuous) == pytest.approx(0.694, abs=0.005)
+    assert static.num_steps / continuous.num_steps == pytest.approx(1.62, abs=0.02)
 
 
 def test_texts_become_the_token_ids_of_the_model_at_hand() -> None:
@@ -64,3 +73,4 @@ def test_the_labs_workload_is_what_the_texts_and_the_default_model_give() -> Non
     model = load_model()
     assert load("mixed32") == mixed(model)
     assert load("mixed32").encoded(model).prompt_tokens == 2583
+    assert load("mixed16") == mixed(model, num_requests=16, seed=128, scale=0.5)

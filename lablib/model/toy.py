@@ -10,6 +10,7 @@ from torch import Tensor
 from lablib.model.attention import AttentionBackend, TorchAttention
 from lablib.model.config import ModelConfig
 from lablib.model.language_model import LanguageModel
+from lablib.roofline import ModelShape
 
 NUM_BYTES = 256
 BOS, EOS, PAD = 256, 257, 258
@@ -82,6 +83,51 @@ def toy_model(
     return LanguageModel(config, weights, backend or TorchAttention(), ByteTokenizer)
 
 
+def constant_model(shape: ModelShape, dtype: torch.dtype) -> LanguageModel:
+    """Makes a model of some shape whose weights are all alike: it says nothing, and is made in no time, to be timed.
+
+    Args:
+        shape: its layers, heads and widths; the output head is tied to the embedding.
+        dtype: of weights and KV cache.
+    """
+    config = ModelConfig(
+        name=shape.name,
+        num_layers=shape.num_layers,
+        hidden_size=shape.hidden_size,
+        num_heads=shape.num_heads,
+        num_kv_heads=shape.num_kv_heads,
+        head_dim=shape.head_dim,
+        intermediate_size=shape.intermediate_size,
+        vocab_size=shape.vocab_size,
+        max_model_len=256,
+    )
+    shapes = weight_shapes(config)
+    norm = (config.hidden_size,)
+    return LanguageModel(
+        config,
+        lambda name: torch.full(shapes.get(name.split(".")[-2], norm), 0.01, dtype=dtype),
+        TorchAttention(),
+        ByteTokenizer,
+    )
+
+
+def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Shapes of the weight matrices by the last part of their names in a checkpoint; all other weights are norms."""
+    heads, kv_heads = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    hidden, inner, vocab = config.hidden_size, config.intermediate_size, config.vocab_size
+    return {
+        "embed_tokens": (vocab, hidden),
+        "lm_head": (vocab, hidden),
+        "q_proj": (heads, hidden),
+        "k_proj": (kv_heads, hidden),
+        "v_proj": (kv_heads, hidden),
+        "o_proj": (hidden, heads),
+        "gate_proj": (inner, hidden),
+        "up_proj": (inner, hidden),
+        "down_proj": (hidden, inner),
+    }
+
+
 class RandomWeights:
     """Random tensors for every name that the decoder asks for, drawn in the order in which it asks."""
 
@@ -89,19 +135,7 @@ class RandomWeights:
         self.generator = torch.Generator().manual_seed(seed)
         self.dtype = dtype
         self.device = device
-        heads, kv_heads = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-        hidden, inner, vocab = config.hidden_size, config.intermediate_size, config.vocab_size
-        self.shapes: dict[str, tuple[int, ...]] = {
-            "embed_tokens": (vocab, hidden),
-            "lm_head": (vocab, hidden),
-            "q_proj": (heads, hidden),
-            "k_proj": (kv_heads, hidden),
-            "v_proj": (kv_heads, hidden),
-            "o_proj": (hidden, heads),
-            "gate_proj": (inner, hidden),
-            "up_proj": (inner, hidden),
-            "down_proj": (hidden, inner),
-        }
+        self.shapes = weight_shapes(config)
 
     def __call__(self, name: str) -> Tensor:
         kind = name.split(".")[-2]

@@ -45,21 +45,23 @@ def real_prompts(model: Tokenizes, count: int, seed: int = 0, max_prompt_tokens:
     return order[:count]
 
 
-def mixed(model: Tokenizes, num_requests: int = 32, seed: int = 2982) -> Workload:
+def mixed(model: Tokenizes, num_requests: int = 32, seed: int = 2982, scale: float = 1.0) -> Workload:
     """Requests that are all here at once, with real texts, and answers as different in length as in real use.
 
     Args:
         model: counts the prompts' tokens.
         num_requests: at most as many as there are texts.
-        seed: of the choice of texts and of the output lengths: lognormal, mean 44, CV 0.9, from 8 to 122 tokens. The
-            default was looked for: static batches of 8 of its 32 requests use 43% of their slots.
+        seed: of the choice of texts and of the output lengths. The default was looked for: static batches of 8 of its
+            32 requests use 43% of their slots.
+        scale: of the output lengths, which are lognormal: mean 44, CV 0.9, from 8 to 122 tokens at 1.
     """
     rng = random.Random(seed)
-    lengths = LogNormal(mean=44, cv=0.9, longest=122)
+    shortest, longest = round(8 * scale), round(122 * scale)
+    lengths = LogNormal(mean=44 * scale, cv=0.9, longest=longest)
     items = []
     for text, chat in rng.sample(texts(), num_requests):
         prompt = model.encode_chat(text) if chat else model.encode(text)
-        items.append(Item(0, len(prompt), max(8, lengths.draw(rng)), text=text, chat=chat))
+        items.append(Item(0, len(prompt), max(shortest, lengths.draw(rng)), text=text, chat=chat))
     source = (
         "texts written for this lab (Apache-2.0); prompts counted with SmolLM2's tokenizer; lognormal output lengths"
     )
