@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator
 from itertools import count
 
@@ -40,17 +41,26 @@ class Arrivals:
     def take(self, now: float) -> Iterator[Request]:
         """The requests that have arrived by ``now`` (seconds), the earliest first."""
         while self._queue and self._queue[0][0] <= now:
-            request = heapq.heappop(self._queue)[2]
-            if self._on_finish is not None:
-                self._in_work[request.request_id] = request
-            yield request
+            yield heapq.heappop(self._queue)[2]
 
-    def finished(self, request_id: str, now: float) -> None:
-        """Tell the clients that a request has ended at ``now`` (seconds), whatever the outcome."""
+    def accepted(self, request: Request) -> None:
+        """Note that a request is being served."""
+        if self._on_finish is not None:
+            self._in_work[request.request_id] = request
+
+    def refused(self, request: Request, now: float) -> None:
+        """Tell the client that its request was refused at ``now`` (seconds)."""
+        if self._on_finish is not None:
+            self._add(self._on_finish(request, now))
+
+    def ended(self, request_id: str, now: float) -> None:
+        """Tell the client that a request has ended at ``now`` (seconds), whatever the outcome."""
         request = self._in_work.pop(request_id, None)
         if request is not None and self._on_finish is not None:
             self._add(self._on_finish(request, now))
 
     def _add(self, requests: Iterable[Request]) -> None:
         for request in requests:
-            heapq.heappush(self._queue, (request.arrival_time, next(self._numbers), request))
+            # a time that is none would put the queue in disorder: it comes first, and the engine refuses it by name
+            time = request.arrival_time if math.isfinite(request.arrival_time) else -math.inf
+            heapq.heappush(self._queue, (time, next(self._numbers), request))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import chain, count
 
 from lablib.arrivals import Arrivals
 from lablib.clock import Clock, VirtualClock
 from lablib.executor import Executor
-from lablib.interrupt import interrupt_between_steps
+from lablib.interrupt import Interrupts, Moment
 from lablib.kvcache import OutOfBlocks
 from lablib.recorder import TraceRecorder
-from lablib.request import DEFAULT_MAX_TOKENS, FinishReason, Request, RequestOutput, RequestStatus, SamplingParams
+from lablib.recovery import culprits
+from lablib.request import FinishReason, Request, RequestOutput, RequestStatus, SamplingParams
 from lablib.scheduler import Scheduler, SchedulerStuck
 from lablib.step import StepPlan, StepResult
+from lablib.submission import require_fresh, settle
 from lablib.trace import Trace
+from lablib.validate import one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Engine:
         self.executor = executor
         self.clock = clock or VirtualClock()
         self._known: set[str] = set()
+        self._interrupts = Interrupts()
         self._recorder = TraceRecorder(
             {
                 "workload": workload,
@@ -77,7 +82,8 @@ class Engine:
     def step(self) -> list[RequestOutput]:
         """Compute one step, and return the tokens it delivers; nothing happens when nobody can compute.
 
-        If computing raises, the plan is rolled back and the error goes on to the caller: no request is lost.
+        If computing raises, the plan is rolled back: no request is lost. Where single requests are at fault, they end
+        with an error and the others go on; else the error goes on to the caller.
 
         Raises:
             OutOfBlocks: a running request can't grow; ``abort`` a request to go on with the others.
@@ -86,13 +92,20 @@ class Engine:
         if not plan.chunks:
             return []
         start = self.clock.now()
-        return self.take_in(plan, self._execute(plan), start)
+        try:
+            result = self._execute(plan)
+        except Exception as error:
+            return self.recover(plan, error)
+        except BaseException:
+            self.scheduler.rollback(plan)
+            raise
+        return self.take_in(plan, result, start)
 
     def plan(self) -> StepPlan:
         """The first part of ``step``: who computes how many tokens now.
 
         Whoever plans must go on with ``executor.execute(plan)``, in any thread, and then ``take_in`` its result, or
-        ``scheduler.rollback(plan)`` if it raised.
+        ``recover(plan, error)`` if it raised.
         """
         try:
             plan = self.scheduler.schedule(self.clock.now())
@@ -109,6 +122,21 @@ class Engine:
         self._recorder.record_step(plan, result, start, self.clock.now())
         return self._deliver(self.scheduler.update(plan, result))
 
+    def recover(self, plan: StepPlan, error: Exception) -> list[RequestOutput]:
+        """Instead of ``take_in``, after ``error``: roll back, and end the requests that are at fault, if any are.
+
+        Raises:
+            Exception: ``error``, when it is nobody's fault; the next step tries the same again.
+        """
+        try:
+            found = culprits(plan, self.executor)
+        finally:
+            self.scheduler.rollback(plan)
+        outputs = [output for request_id, why in found.items() for output in self._fail(request_id, why)]
+        if not outputs:
+            raise error
+        return outputs
+
     def complete_trace(self) -> Trace:
         """Give the trace what it lacks between two runs: the last block changes, and the words behind the tokens."""
         self._recorder.record_blocks(self.scheduler.kv.take_changes())
@@ -120,18 +148,27 @@ class Engine:
         """Take a request in; what its parameters leave open is settled here.
 
         Raises:
-            ValueError: the id is taken, or the request can never be served; the engine goes on with the others.
+            TypeError: it is no request.
+            ValueError: the id is taken, the request was submitted before, or it can never be served. The message names
+                it and says why, the trace has it too, and the engine goes on with the others.
         """
-        if request.request_id in self._known:
-            raise ValueError(f"request {request.request_id} exists already; give every request an id of its own")
-        self._known.add(request.request_id)
-        request.sampling = self._settle(request)
+        one_of("request", request, Request, "a Request")
         try:
+            require_fresh(request)
+        except ValueError as error:  # it is not ours to change
+            self._refuse(request, str(error))
+            raise
+        request.submitted = True
+        try:
+            if request.request_id in self._known:
+                raise ValueError(f"request {request.request_id} exists already; give every request an id of its own")
+            settle(request, self.scheduler, self.executor)
             self.scheduler.add(request)
         except ValueError as error:
             request.status, request.finish_reason = RequestStatus.FINISHED, FinishReason.ERROR
-            self._recorder.refuse(request, str(error))
+            self._refuse(request, str(error))
             raise
+        self._known.add(request.request_id)
         self._recorder.add_request(request)
 
     def abort(self, request_id: str) -> list[RequestOutput]:
@@ -144,7 +181,8 @@ class Engine:
         A workload may have ``on_finish(request, now)``, called when one of its requests ends: the requests that it
         returns arrive too (clients that wait for an answer before they ask again).
 
-        A keyboard interrupt takes effect at the end of the running step, so the trace is whole and the engine usable.
+        A keyboard interrupt takes effect at the end of the running step, a second one at once; and at once while nobody
+        computes. The trace is whole and the engine usable, whenever it comes.
 
         Raises:
             OutOfBlocks: a running request can't grow; the trace is whole up to the step before.
@@ -152,18 +190,20 @@ class Engine:
         """
         arrivals = Arrivals(workload)
         self.scheduler.reopen()
-        with interrupt_between_steps() as check_interrupt:
+        with self._interrupts.held():
             try:
                 while arrivals or self.scheduler.has_work():
                     self._let_in(arrivals)
                     num_steps = self.trace.num_steps
-                    for output in self.step():
+                    outputs = self.step()
+                    for output in outputs:
                         if output.finished:
-                            arrivals.finished(output.request_id, self.clock.now())
-                    check_interrupt()
-                    if self.trace.num_steps == num_steps:
+                            arrivals.ended(output.request_id, self.clock.now())
+                    self._interrupts.check()
+                    if not outputs and self.trace.num_steps == num_steps:
                         self._wait(arrivals)
             finally:
+                self.scheduler.reopen()
                 self.complete_trace()
         return self.trace
 
@@ -178,41 +218,52 @@ class Engine:
 
         Returns:
             One completion a prompt, in the same order; a prompt that can never be served gets one that says so.
+
+        Raises:
+            ValueError: as many sets of parameters as prompts are needed, if not one for all.
         """
         each = [params or SamplingParams()] * len(prompts) if not isinstance(params, Sequence) else params
-        first = len(self._known)
-        requests = [
-            Request(f"r{first + i}", prompt, sampling, arrival_time=self.clock.now())
-            for i, (prompt, sampling) in enumerate(zip(prompts, each, strict=True))
-        ]
-        self.run(requests)
+        if len(each) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts and {len(each)} sets of sampling parameters: give one for each")
+        names = (name for name in map("r{}".format, count(len(self._known))) if name not in self._known)
+        answers: list[Request | Completion] = []
+        for name, prompt, sampling in zip(names, prompts, each, strict=False):
+            try:
+                answers.append(Request(name, prompt, sampling, arrival_time=self.clock.now()))
+            except (TypeError, ValueError) as error:  # not even a request
+                answers.append(Completion(name, (), FinishReason.ERROR, str(error)))
+        self.run([answer for answer in answers if isinstance(answer, Request)])
         messages = dict(zip(self.trace.requests["id"], self.trace.requests["message"], strict=True))
         return [
-            Completion(r.request_id, tuple(r.output_token_ids), r.finish_reason, messages[r.request_id])
-            for r in requests
+            answer
+            if isinstance(answer, Completion)
+            else Completion(
+                answer.request_id, tuple(answer.output_token_ids), answer.finish_reason, messages[answer.request_id]
+            )
+            for answer in answers
         ]
 
     def _execute(self, plan: StepPlan) -> StepResult:
+        self._interrupts.moment = Moment.COMPUTING
         try:
             return self.executor.execute(plan)
-        except BaseException:
-            self.scheduler.rollback(plan)
-            raise
+        finally:
+            self._interrupts.moment = Moment.BOOKKEEPING
+
+    def _fail(self, request_id: str, why: str) -> list[RequestOutput]:
+        """End a request that can't be computed; an unknown one is left alone."""
+        return self._deliver(self.scheduler.abort(request_id, FinishReason.ERROR, f"request {request_id}: {why}"))
+
+    def _refuse(self, request: Request, why: str) -> None:
+        """Enter a refused request in the trace; a second one of the same name under a name that tells them apart."""
+        names = chain([request.request_id], (f"{request.request_id} ({number})" for number in count(2)))
+        name = next(name for name in names if name not in self._known)
+        self._known.add(name)
+        self._recorder.refuse(request, name, why, self.clock.now())
 
     def _deliver(self, outputs: list[RequestOutput]) -> list[RequestOutput]:
         self._recorder.record_outputs(outputs)
         return outputs
-
-    def _settle(self, request: Request) -> SamplingParams:
-        """Fill in what was left open: the output limit, and the model's own stop tokens."""
-        sampling = request.sampling
-        if sampling.max_tokens is None:
-            longest = min(self.scheduler.max_model_len, self.scheduler.kv.capacity)
-            room = longest - request.num_prompt_tokens
-            sampling = replace(sampling, max_tokens=max(1, min(DEFAULT_MAX_TOKENS, room)))
-        if not sampling.ignore_eos:
-            sampling = replace(sampling, stop_token_ids=(*sampling.stop_token_ids, *self.executor.eos_token_ids))
-        return sampling
 
     def _let_in(self, arrivals: Arrivals) -> None:
         """Take in every request that has arrived by now; close the door when nobody else can come."""
@@ -221,7 +272,9 @@ class Engine:
             try:
                 self.add_request(request)
             except ValueError:  # refused by name: the trace has the reason
-                arrivals.finished(request.request_id, self.clock.now())
+                arrivals.refused(request, self.clock.now())
+            else:
+                arrivals.accepted(request)
         if not arrivals and not arrivals.more_may_follow:
             self.scheduler.close()
 
@@ -232,7 +285,10 @@ class Engine:
         if timer is not None and timer > self.clock.now():
             moments.append(timer)
         if moments:
+            self._interrupts.moment = Moment.WAITING
+            self._interrupts.check()
             self.clock.wait_until(min(moments))
+            self._interrupts.moment = Moment.BOOKKEEPING
         elif self.scheduler.has_work() and not self.scheduler.closed:
             self.scheduler.close()  # every client waits for an answer: nobody comes before one of these is served
         elif self.scheduler.has_work():

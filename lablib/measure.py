@@ -25,12 +25,9 @@ def matmul_rate(dtype: torch.dtype, size: int = 2048, repeats: int = 5) -> float
 
 
 def decode_seconds(model: LanguageModel, batch_size: int, context_len: int = 128, repeats: int = 5) -> float:
-    """Median time of a decode step: ``batch_size`` sequences compute one token each after ``context_len`` others.
-
-    The model's KV cache is allocated anew: whoever used it before has lost it.
-    """
+    """Median time of a decode step: ``batch_size`` sequences compute one token each after ``context_len`` others."""
     block_size = context_len + 1
-    model.allocate_cache(batch_size, block_size)
+    model = model.with_cache(batch_size, block_size)
     blocks = torch.arange(batch_size, device=model.device)
     batch = ForwardBatch(
         token_ids=torch.full_like(blocks, 1),
@@ -46,8 +43,8 @@ def decode_seconds(model: LanguageModel, batch_size: int, context_len: int = 128
 
 
 def prefill_seconds(model: LanguageModel, num_tokens: int, repeats: int = 3) -> float:
-    """Median time of a step that computes a prompt of ``num_tokens``; the KV cache is allocated anew."""
-    model.allocate_cache(1, num_tokens)
+    """Median time of a step that computes a prompt of ``num_tokens``."""
+    model = model.with_cache(1, num_tokens)
     positions = torch.arange(num_tokens, device=model.device)
     batch = ForwardBatch(
         token_ids=torch.full_like(positions, 1),

@@ -34,19 +34,24 @@ class TraceRecorder:
 
     def add_request(self, request: Request) -> None:
         """Enter a request that has arrived; each id once."""
+        prompt = request.prompt_token_ids
+        self._enter(request.request_id, prompt, request.arrival_time, len(prompt), request.max_tokens)
+
+    def _enter(self, name: str, prompt: Sequence[int], arrival: float, prompt_tokens: int, max_tokens: int) -> None:
         requests = self.trace.requests
-        self._index[request.request_id] = len(requests["id"])
-        self._prompts.append(request.prompt_token_ids)
-        asked = (request.request_id, round(request.arrival_time * 1e6), request.num_prompt_tokens, request.max_tokens)
-        row: tuple[Any, ...] = (*asked, None, -1, "", [], "", [])
+        self._index[name] = len(requests["id"])
+        self._prompts.append(prompt)
+        row: tuple[Any, ...] = (name, round(arrival * 1e6), prompt_tokens, max_tokens, None, -1, "", [], "", [])
         for column, value in zip(requests.values(), row, strict=True):
             column.append(value)
 
-    def refuse(self, request: Request, message: str) -> None:
-        """Enter a request that was refused at the door."""
-        self.add_request(request)
-        self._finish(self._index[request.request_id], FinishReason.ERROR, message)
-        self.record_event("refused", request.request_id)
+    def refuse(self, request: Request, name: str, message: str, now: float) -> None:
+        """Enter a request that was refused at the door at ``now`` (seconds), under a ``name`` that is free."""
+        prompt = request.prompt_token_ids
+        is_prompt = all(isinstance(token, int) and token >= 0 for token in prompt)
+        self._enter(name, prompt if is_prompt else (), now, len(prompt), request.max_tokens)
+        self._finish(self._index[name], FinishReason.ERROR, message)
+        self.record_event("refused", name)
 
     def record_event(self, kind: str, request_id: str) -> None:
         """Note what happened to a request in the step that comes next."""

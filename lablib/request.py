@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
+
+from lablib.validate import as_float, one_of, real, whole
 
 DEFAULT_MAX_TOKENS = 128
 
@@ -45,7 +46,8 @@ class SamplingParams:
         stop_token_ids: tokens that end the request besides the model's end-of-sequence tokens.
 
     Raises:
-        ValueError: a value outside its range; the message names it and the range.
+        TypeError: a value of another type; the message names it and what it must be. NumPy's numbers will do.
+        ValueError: a value outside its range, NaN and infinity included; the message names it and the range.
     """
 
     max_tokens: int | None = None
@@ -57,16 +59,24 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise ValueError(f"temperature must be 0 (greedy) or a positive number, got {self.temperature}")
-        if self.top_k < 0:
-            raise ValueError(f"top_k must be 0 (off) or a positive count, got {self.top_k}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be in (0, 1], got {self.top_p}")
-        if self.seed is not None and self.seed < 0:
-            raise ValueError(f"seed must be 0 or larger, got {self.seed}")
+        checked = {
+            "max_tokens": None if self.max_tokens is None else whole("max_tokens", self.max_tokens, least=1),
+            "temperature": real("temperature (0 is greedy)", self.temperature, least=0),
+            "top_k": whole("top_k (0 is off)", self.top_k, least=0),
+            "top_p": real("top_p", self.top_p, above=0, most=1),
+            "seed": None if self.seed is None else whole("seed", self.seed, least=0),
+            "stop_token_ids": _token_ids("stop_token_ids", self.stop_token_ids),
+        }
+        one_of("ignore_eos", self.ignore_eos, bool, "True or False")
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+
+def _token_ids(name: str, token_ids: object) -> tuple[int, ...]:
+    """The ids as plain ints; names the first that is none."""
+    if isinstance(token_ids, str) or not isinstance(token_ids, Iterable):
+        raise TypeError(f"{name} must be token ids, such as (2, 7), got {token_ids!r}")
+    return tuple(whole(f"{name}[{i}]", token_id, least=0) for i, token_id in enumerate(token_ids))
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +92,10 @@ class Request:
         sampling: how tokens are chosen and when to stop.
         arrival_time: seconds on the engine's clock.
         priority: lower is served sooner, by schedulers that look at it.
+
+    Raises:
+        TypeError: a value of another type; the message names it and what it must be.
+        ValueError: the prompt is empty. Whether it fits, and whether its ids are the model's, an engine sees.
     """
 
     request_id: str
@@ -95,10 +109,19 @@ class Request:
     status: RequestStatus = RequestStatus.WAITING
     finish_reason: FinishReason | None = None
     slot: int | None = None
+    submitted: bool = field(default=False, repr=False)  # an engine has had it
 
     def __post_init__(self) -> None:
+        one_of("request_id", self.request_id, str, "a text")
+        what = f"request {self.request_id}:"
+        prompt: object = self.prompt_token_ids
+        if isinstance(prompt, str) or not isinstance(prompt, Sized):
+            raise TypeError(f"{what} the prompt must be a list of token ids, got {prompt!r}")
         if len(self.prompt_token_ids) == 0:
-            raise ValueError(f"request {self.request_id}: the prompt is empty; it needs at least one token")
+            raise ValueError(f"{what} the prompt is empty; it needs at least one token")
+        one_of(f"{what} sampling", self.sampling, SamplingParams, "SamplingParams")
+        self.arrival_time = as_float(f"{what} arrival_time (seconds)", self.arrival_time)
+        self.priority = whole(f"{what} priority", self.priority)
         if self.sampling.seed is None:
             self.sampling = replace(self.sampling, seed=zlib.crc32(self.request_id.encode()))
 

@@ -5,7 +5,9 @@ Source of the picture: Williams, Waterman, Patterson, "Roofline" (CACM 2009).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from lablib.validate import real, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class Machine:
     bandwidth: float
     source: str
     memory: float | None = None
+
+    def __post_init__(self) -> None:
+        real("flops (a second)", self.flops, above=0)
+        real("bandwidth (bytes a second)", self.bandwidth, above=0)
+        if self.memory is not None:
+            real("memory (bytes)", self.memory, above=0)
 
     @property
     def balance(self) -> float:
@@ -63,6 +71,11 @@ class ModelShape:
     hidden_size: int
     intermediate_size: int
     tied: bool
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.type == "int":
+                whole(field.name, getattr(self, field.name), least=1)
 
     @property
     def head_weights(self) -> int:

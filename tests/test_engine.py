@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -98,8 +99,9 @@ def test_a_request_that_can_never_fit_is_refused_by_name_and_the_others_are_serv
     row = trace.requests["id"].index(asked.request_id)
     assert trace.requests["finish_reason"][row] == "error"
     assert asked.finish_reason is FinishReason.ERROR
+    again = Request(asked.request_id, asked.prompt_token_ids, replace(asked.sampling, max_tokens=asked.max_tokens))
     with pytest.raises(ValueError, match=message):
-        Engine(static(), SimulatedExecutor()).add_request(asked)
+        Engine(static(), SimulatedExecutor()).add_request(again)
 
 
 def test_an_empty_prompt_is_refused() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+import traitlets
 from runs import DeviceLostError
 
 from lablib.engine import Engine
@@ -251,11 +253,12 @@ def test_a_step_that_fails_once_is_tried_again_and_loses_no_token(model: Languag
 
 
 def test_a_step_that_keeps_failing_pauses_and_can_be_retried(model: LanguageModel) -> None:
-    failing = Failing(times=3)
+    failing = Failing(times=2 * 3)  # two tries of both together, and of each alone: the device is gone
 
     async def play(live: Live) -> None:
         failing.wrap(live.engine._executor)
         live.engine.submit("x", max_tokens=12)
+        live.engine.submit("y", max_tokens=12)
         live.engine.start()
         await live.rest()
         assert live.engine.paused
@@ -264,7 +267,54 @@ def test_a_step_that_keeps_failing_pauses_and_can_be_retried(model: LanguageMode
         await live.rest()
         assert not live.scheduler.has_work()
 
-    run(model, play)
+    assert run(model, play).engine.trace.requests["finish_reason"] == ["length", "length"]
+
+
+def test_a_request_that_cannot_be_computed_ends_and_the_others_go_on(model: LanguageModel) -> None:
+    async def play(live: Live) -> None:
+        executor = live.engine._executor
+        honest = executor.execute
+
+        def execute(plan: Any) -> Any:
+            if any(chunk.request_id == "r1" for chunk in plan.chunks):
+                raise DeviceLostError("nobody can compute r1")
+            return honest(plan)
+
+        executor.execute = execute  # type: ignore[method-assign]
+        for text in ("x", "y", "z"):
+            live.engine.submit(text, max_tokens=12)
+        live.engine.start()
+        await live.rest()
+        assert (
+            live.message
+            == "r1 could not be computed and ended: DeviceLostError: nobody can compute r1. The others go on."
+        )
+
+    trace = run(model, play).engine.trace
+    assert trace.requests["finish_reason"] == ["length", "error", "length"]
+    assert "nobody can compute r1" in trace.requests["message"][1]
+
+
+@pytest.mark.parametrize("wish", [{"max_tokens": math.nan}, {"max_tokens": 2.5}, {"temperature": math.nan}])
+def test_a_parameter_that_is_no_number_is_refused_by_name_and_the_loop_lives_on(
+    model: LanguageModel, wish: dict[str, Any]
+) -> None:
+    async def play(live: Live) -> None:
+        live.engine.start()
+        with pytest.raises((TypeError, ValueError), match=next(iter(wish))):
+            live.engine.submit("x", **wish)
+        with pytest.raises(ValueError, match="arrival_time must be finite"):
+            live.engine._engine.add_request(Request("late", [1], arrival_time=math.nan))
+        live.engine.submit("y", max_tokens=3)
+        await live.rest()
+
+    assert run(model, play).engine.trace.requests["finish_reason"] == ["error", "length"]
+
+
+def test_a_knob_takes_no_nan(model: LanguageModel) -> None:
+    engine = make(model)
+    with pytest.raises(traitlets.TraitError, match="temperature must be a number from 0 to 2, got nan"):
+        engine.temperature = math.nan
 
 
 class Failing:
@@ -433,7 +483,7 @@ def test_an_engine_of_the_same_name_closes_the_former(model: LanguageModel) -> N
 
 
 def test_another_engine_of_the_same_model_is_not_disturbed(model: LanguageModel) -> None:
-    cache = Engine(ContinuousBatching(2, 64), ModelExecutor(model, 2, 64)).executor.model.backend.cache  # type: ignore[attr-defined]
+    cache = ModelExecutor(model, 2, 64).model.backend.cache  # type: ignore[attr-defined]
 
     async def play(live: Live) -> None:
         live.engine.start()
@@ -441,7 +491,6 @@ def test_another_engine_of_the_same_model_is_not_disturbed(model: LanguageModel)
         await live.rest()
 
     run(model, play)
-    assert model.backend.cache is cache  # type: ignore[attr-defined]
     assert not cache.any()
 
 

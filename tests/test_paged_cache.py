@@ -215,7 +215,7 @@ def test_a_watermark_is_a_share_of_the_pool_in_whole_blocks(watermark: float, bl
 
 @pytest.mark.parametrize("watermark", [-0.1, 1.0, float("nan")])
 def test_a_watermark_out_of_range_is_refused(watermark: float) -> None:
-    with pytest.raises(ValueError, match="watermark is a share of the pool, from 0 to less than 1"):
+    with pytest.raises(ValueError, match="watermark, a share of the pool, must be"):
         ReservePrompt(watermark)
 
 

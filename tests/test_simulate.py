@@ -151,7 +151,7 @@ def test_requests_over_the_limit_are_counted_as_refused(capsys: pytest.CaptureFi
             ["--watermark", "0.1"],
             "--watermark has no effect with --reserve model-max: leave it out, or choose --reserve",
         ),
-        (["--reserve", "prompt", "--watermark", "1"], "watermark is a share of the pool, from 0 to less than 1, got 1"),
+        (["--reserve", "prompt", "--watermark", "1"], "watermark, a share of the pool, must be less than 1, got 1"),
         (["--reserve", "promt"], "--reserve: invalid choice: 'promt'"),
         (["--max-num-batched-tokens", "9"], "max_num_batched_tokens=9 is less than max_num_seqs=256"),
         (["--scheduler", "dynamic", "--preferred-batch-sizes", "99"], "preferred batch size 99 is not between 1 and"),

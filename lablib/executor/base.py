@@ -16,6 +16,7 @@ class Executor(Protocol):
         num_blocks: blocks of its KV cache; ``None`` when it has none.
         block_size: tokens a block holds; ``None`` when it has no KV cache.
         max_model_len: most tokens of one sequence; ``None`` when any length will do.
+        vocab_size: token ids are below it; ``None`` when any id will do.
         eos_token_ids: tokens that end a sequence.
         decode: token ids → text; ``None`` when its tokens mean nothing.
     """
@@ -28,6 +29,8 @@ class Executor(Protocol):
     def block_size(self) -> int | None: ...
     @property
     def max_model_len(self) -> int | None: ...
+    @property
+    def vocab_size(self) -> int | None: ...
     @property
     def eos_token_ids(self) -> tuple[int, ...]: ...
     @property

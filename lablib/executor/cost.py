@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from lablib.executor.work import StepWork, work_of
 from lablib.roofline import A100, H100, H200, MODELS, T4, Machine, ModelShape, kv_bytes_per_token
 from lablib.step import StepPlan
+from lablib.validate import real
 
 _BYTES = 2
 
@@ -40,6 +41,12 @@ class Efficiency:
     seconds_per_step: float
     seconds_per_sequence: float
     source: str
+
+    def __post_init__(self) -> None:
+        for share in ("compute", "memory"):
+            real(f"{share}, a share of the peak,", getattr(self, share), above=0, most=1)
+        for seconds in ("seconds_per_step", "seconds_per_sequence"):
+            real(seconds, getattr(self, seconds), least=0)
 
 
 @dataclass(frozen=True, slots=True)

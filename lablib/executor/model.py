@@ -23,7 +23,7 @@ class ModelExecutor:
         memory: where the device's memory goes, if the pool was sized from it; print it.
 
     Args:
-        model: the model; its KV cache is allocated here, and lost to whoever used it before.
+        model: the model; its weights are shared, the KV cache is this executor's own, and goes when it goes.
         num_blocks: blocks of the KV cache; None: as many as the device's memory holds beside the rest, see ``memory``.
         block_size: tokens a block holds.
         pad_batch: makes the rectangle of a padded batch; see ``lablib.executor.packing``.
@@ -54,25 +54,22 @@ class ModelExecutor:
         max_model_len: int | None = None,
         device_memory: DeviceMemory | None = None,
     ) -> None:
-        self.model = model
         self.pad_batch = pad_batch
         self.pack_chunks = pack_chunks
         self.name = f"{model.config.name}, {str(model.dtype).removeprefix('torch.')} on {model.device.type}"
         self.block_size = block_size
         self.max_model_len = _within(model.config.max_model_len, max_model_len)
+        self.vocab_size = model.config.vocab_size
         self.eos_token_ids: tuple[int, ...] = tuple(model.config.eos_token_ids)
         self.decode: Callable[[Sequence[int]], str] | None = model.decode
         self.memory: MemoryPlan | None = None
+        self.num_blocks = 1 if num_blocks is None else num_blocks
+        self.model = model.with_cache(self.num_blocks, block_size)
         if num_blocks is None:
-            self._allocate(1)
             limits = StepLimits(max_num_batched_tokens, max_num_seqs, self.max_model_len)
-            self.memory = size_pool(model, self.execute, block_size, limits, gpu_memory_utilization, device_memory)
-            num_blocks = self.memory.num_blocks
-        self._allocate(num_blocks)
-
-    def _allocate(self, num_blocks: int) -> None:
-        self.model.allocate_cache(num_blocks, self.block_size)
-        self.num_blocks = num_blocks
+            self.memory = size_pool(self.model, self.execute, block_size, limits, gpu_memory_utilization, device_memory)
+            self.num_blocks = self.memory.num_blocks
+            self.model.allocate_cache(self.num_blocks, block_size)
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Run one forward pass over all chunks, and sample where a chunk asks for it.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lablib.step import StepPlan, StepResult
+from lablib.validate import real
 
 
 class CostModel(Protocol):
@@ -22,10 +23,17 @@ class ConstantCost:
     Args:
         seconds_per_step: what a step costs however little it computes (reading the weights, launching kernels).
         seconds_per_token: what each computed position adds.
+
+    Raises:
+        TypeError, ValueError: a time that is no number, not finite or negative.
     """
 
     seconds_per_step: float = 0.010
     seconds_per_token: float = 0.0005
+
+    def __post_init__(self) -> None:
+        real("seconds_per_step", self.seconds_per_step, least=0)
+        real("seconds_per_token", self.seconds_per_token, least=0)
 
     def seconds(self, plan: StepPlan) -> float:
         positions = sum(len(chunk.token_ids) + chunk.num_padding for chunk in plan.chunks)
@@ -42,7 +50,7 @@ class SimulatedExecutor:
     """
 
     name = "simulated"
-    num_blocks = block_size = max_model_len = decode = None
+    num_blocks = block_size = max_model_len = vocab_size = decode = None
     eos_token_ids = ()
 
     def __init__(self, cost: CostModel | None = None) -> None:

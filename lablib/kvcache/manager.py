@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lablib.kvcache.pool import BlockPool
+from lablib.validate import whole
 
 BlockChange = tuple[str, str, tuple[int, ...]]  # "allocated" or "freed", request id, block ids
 
@@ -49,9 +50,7 @@ class KVCacheManager:
     """
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
-        if block_size < 1:
-            raise ValueError(f"block_size must be at least 1 token, got {block_size}")
-        self.block_size = block_size
+        self.block_size = whole("block_size (tokens)", block_size, least=1)
         self.pool = BlockPool(num_blocks)
         self._tables: dict[str, tuple[int, ...]] = {}
         self._changes: list[BlockChange] = []

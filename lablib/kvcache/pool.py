@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from lablib.validate import whole
+
 
 class BlockPool:
     """Hands out block ids ``0 … num_blocks - 1``; every operation is O(1).
@@ -16,11 +18,9 @@ class BlockPool:
     """
 
     def __init__(self, num_blocks: int) -> None:
-        if num_blocks < 1:
-            raise ValueError(f"a block pool needs at least one block, got num_blocks={num_blocks}")
-        self.num_blocks = num_blocks
-        self._free = deque(range(num_blocks))
-        self._references = [0] * num_blocks
+        self.num_blocks = whole("num_blocks, the size of a block pool,", num_blocks, least=1)
+        self._free = deque(range(self.num_blocks))
+        self._references = [0] * self.num_blocks
 
     @property
     def num_free(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
 from lablib.executor.model import ModelExecutor
 from lablib.live.scheduler import LiveBatching
 from lablib.model import LanguageModel
+from lablib.validate import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,17 @@ class Limits:
     max_model_len: int
     max_num_batched_tokens: int
 
+    def __post_init__(self) -> None:
+        whole("max_num_seqs", self.max_num_seqs, least=1)
+        whole("max_model_len, a prompt and an answer of a token each or more,", self.max_model_len, least=2)
+
     def scheduler(self) -> LiveBatching:
         """A scheduler with nobody in it."""
         return LiveBatching(self.max_num_seqs, self.max_model_len, self.max_num_batched_tokens)
 
     def executor(self, model: LanguageModel) -> ModelExecutor:
-        """An executor with the weights of ``model`` and a KV cache apart: no other engine of it is disturbed."""
-        _ = model.tokenizer  # loaded once, before there are two that would load it
-        own = copy.copy(model)
-        own.backend = copy.copy(model.backend)
-        return ModelExecutor(own, self.max_num_seqs, self.max_model_len)
+        """An executor with the weights of ``model`` and a KV cache of its own."""
+        return ModelExecutor(model, self.max_num_seqs, self.max_model_len)
 
     def ranges(self) -> dict[str, Any]:
         """Least and greatest value of each knob."""

@@ -44,6 +44,10 @@ class Stage:
         self.board.take(outputs)
         self.touch()
 
+    def failed(self, outputs: list[RequestOutput]) -> None:
+        self.board.take(outputs)
+        self.touch()
+
     def rested(self) -> None:
         self.touch()
 

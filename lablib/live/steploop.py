@@ -21,6 +21,7 @@ class Listener(Protocol):
 
     def planned(self, plan: StepPlan) -> None: ...
     def stepped(self, result: StepResult, outputs: list[RequestOutput]) -> None: ...
+    def failed(self, outputs: list[RequestOutput]) -> None: ...
     def rested(self) -> None: ...
     def say(self, message: str) -> None: ...
 
@@ -156,20 +157,29 @@ class StepLoop:
         flight, self._flight = self._flight, None
         if flight is None:
             return
-        error = flight.future.exception()
-        if error is None:
-            self._failures = 0
+        try:
             result = flight.future.result()
+        except Exception as error:
+            self._failed(error, flight.plan)
+        else:
+            self._failures = 0
             outputs = self.engine.take_in(flight.plan, result, flight.start)
             self._listener.stepped(result, outputs)
-        else:
-            self.engine.scheduler.rollback(flight.plan)
-            self._failed(error, flight.plan)
         commands, self._later = self._later, []
         for command in commands:
             command()
 
-    def _failed(self, error: BaseException, plan: StepPlan) -> None:
+    def _failed(self, error: Exception, plan: StepPlan) -> None:
+        try:
+            ended = self.engine.recover(plan, error)
+        except Exception:  # nobody's fault
+            self._try_again(error, plan)
+        else:
+            who = ", ".join(output.request_id for output in ended)
+            self._listener.failed(ended)
+            self._listener.say(f"{who} could not be computed and ended: {describe(error)}. The others go on.")
+
+    def _try_again(self, error: Exception, plan: StepPlan) -> None:
         self._failures += 1
         who = ", ".join(chunk.request_id for chunk in plan.chunks)
         what = f"Step {self.engine.trace.num_steps} with {who} failed: {describe(error)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,10 @@ class LiveEngine(anywidget.AnyWidget):
 
     @traitlets.validate("max_num_seqs", "max_num_batched_tokens", "max_tokens", "temperature")
     def _inside(self, proposal: dict[str, Any]) -> Any:
-        low, high = self._limits.ranges()[proposal["trait"].name]
+        name = proposal["trait"].name
+        low, high = self._limits.ranges()[name]
+        if math.isnan(proposal["value"]):
+            raise traitlets.TraitError(f"{name} must be a number from {low} to {high}, got {proposal['value']}")
         return max(low, min(high, proposal["value"]))
 
     def _submit(self, prompt: Prompt, max_tokens: int | None = None, temperature: float | None = None) -> str:

@@ -26,5 +26,5 @@ def obey(live: LiveEngine, wish: Mapping[str, Any]) -> None:
     """Do what somebody wants who has a mouse; what can't be done is said in the view."""
     try:
         WISHES[wish["do"]](live, wish)
-    except (ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         live.stage.say(str(error))

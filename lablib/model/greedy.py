@@ -62,8 +62,7 @@ class CachedForward:
     """A model with a KV cache for one sequence of up to ``max_model_len`` tokens; give it each token once."""
 
     def __init__(self, model: LanguageModel, max_model_len: int) -> None:
-        model.allocate_cache(num_blocks=1, block_size=max_model_len)
-        self.model = model
+        self.model = model.with_cache(num_blocks=1, block_size=max_model_len)
         self.max_model_len = max_model_len
         self.num_computed = 0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from lablib.model.batch import ForwardBatch
 from lablib.model.config import ModelConfig
 from lablib.model.decoder import Decoder, Weights
 from lablib.model.transfer import to_device
+from lablib.validate import whole
 
 
 class LanguageModel:
@@ -32,7 +34,7 @@ class LanguageModel:
         self.config = config
         self.backend = backend
         self.decoder = Decoder(config, weights)
-        self._make_tokenizer = make_tokenizer
+        self._make_tokenizer = cache(make_tokenizer)  # one for all that share these weights
 
     @property
     def dtype(self) -> torch.dtype:
@@ -46,11 +48,22 @@ class LanguageModel:
         """Makes (or replaces) the KV cache: ``num_blocks`` blocks of ``block_size`` tokens.
 
         Raises:
-            ValueError: fewer than one block, or fewer than one token in it.
+            TypeError, ValueError: a size that is no whole number of at least 1; the message names it.
         """
-        if num_blocks < 1 or block_size < 1:
-            raise ValueError(f"a KV cache needs at least 1 block of 1 token, got {num_blocks} blocks of {block_size}")
+        whole("num_blocks", num_blocks, least=1)
+        whole("block_size", block_size, least=1)
         self.backend.allocate(self.config, num_blocks, block_size, self.dtype, self.device)
+
+    def with_cache(self, num_blocks: int, block_size: int) -> LanguageModel:
+        """The same weights and tokenizer with a KV cache apart, so that users of one model don't disturb each other.
+
+        Raises:
+            ValueError: see ``allocate_cache``.
+        """
+        own = copy.copy(self)
+        own.backend = copy.copy(self.backend)
+        own.allocate_cache(num_blocks, block_size)
+        return own
 
     @torch.inference_mode()
     def forward(self, batch: ForwardBatch) -> Tensor:
@@ -74,7 +87,7 @@ class LanguageModel:
         )
         return _at_least_float32(self.decoder.forward(batch, CausalAttention()))
 
-    @cached_property
+    @property
     def tokenizer(self) -> Any:
         """The checkpoint's own tokenizer, with the interface of ``transformers``."""
         return self._make_tokenizer()

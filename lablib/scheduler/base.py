@@ -9,6 +9,7 @@ from collections import deque
 from lablib.kvcache import KVCacheManager
 from lablib.request import FinishReason, Request, RequestOutput, RequestStatus
 from lablib.step import Chunk, StepPlan, StepResult
+from lablib.validate import whole
 
 
 class SchedulerStuck(RuntimeError):  # noqa: N818 - reads as what has happened
@@ -26,18 +27,19 @@ class Scheduler(ABC):
         kv: block tables of the requests that run.
         max_num_seqs: slots, the most requests that run at once.
         max_model_len: most tokens of one request, prompt and output.
+
+    Raises:
+        TypeError, ValueError: a limit that is no whole number of at least 1; the message names it.
     """
 
     def __init__(self, kv: KVCacheManager, max_num_seqs: int, max_model_len: int) -> None:
-        if max_num_seqs < 1:
-            raise ValueError(f"max_num_seqs must be at least 1, got {max_num_seqs}")
         self.kv = kv
-        self.max_num_seqs = max_num_seqs
-        self.max_model_len = max_model_len
+        self.max_num_seqs = whole("max_num_seqs", max_num_seqs, least=1)
+        self.max_model_len = whole("max_model_len", max_model_len, least=1)
         self.waiting: deque[Request] = deque()
         self.running: dict[str, Request] = {}
         self.closed = False
-        self._free_slots = list(range(max_num_seqs))
+        self._free_slots = list(range(self.max_num_seqs))
         self._last_wait: tuple[str, str] = ("", "")
 
     @property
@@ -70,16 +72,24 @@ class Scheduler(ABC):
         if self.kv.blocks_for(need) > self.kv.pool.num_blocks:
             raise ValueError(f"{what} can never fit in a KV cache of {self.kv.capacity} tokens; make the pool larger")
 
-    def abort(self, request_id: str) -> list[RequestOutput]:
-        """End a request at once, wherever it is; no output means that there is no such request."""
+    def abort(
+        self, request_id: str, reason: FinishReason = FinishReason.ABORT, message: str = ""
+    ) -> list[RequestOutput]:
+        """End a request at once, wherever it is; no output means that there is no such request.
+
+        Args:
+            request_id: which.
+            reason: why it ends.
+            message: more about that.
+        """
         request = self.running.get(request_id)
         if request is None:
             request = next((r for r in self.waiting if r.request_id == request_id), None)
             if request is None:
                 return []
             self.waiting.remove(request)
-        request.finish_reason = FinishReason.ABORT
-        return [self.finish(request)]
+        request.finish_reason = reason
+        return [self.finish(request)._replace(message=message)]
 
     def close(self) -> None:
         """Say that no more requests will come, so that nobody waits for them."""

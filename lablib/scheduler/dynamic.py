@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lablib.scheduler.static import StaticBatching
+from lablib.validate import real, whole
 
 
 class DynamicBatching(StaticBatching):
@@ -26,13 +27,11 @@ class DynamicBatching(StaticBatching):
         preferred_batch_sizes: Sequence[int] = (),
         stream: bool = False,
     ) -> None:
-        super().__init__(max_batch_size, max_model_len, stream)
-        if max_wait < 0:
-            raise ValueError(f"max_wait must be 0 seconds or more, got {max_wait}")
+        super().__init__(whole("max_batch_size", max_batch_size, least=1), max_model_len, stream)
         for size in preferred_batch_sizes:
-            if not 1 <= size <= max_batch_size:
+            if not 1 <= whole("a preferred batch size", size) <= max_batch_size:
                 raise ValueError(f"preferred batch size {size} is not between 1 and max_batch_size={max_batch_size}")
-        self.max_wait = max_wait
+        self.max_wait = real("max_wait (seconds)", max_wait, least=0)
         self.preferred_batch_sizes = tuple(sorted(preferred_batch_sizes)) or (max_batch_size,)
 
     def launch_size(self, now: float) -> int:

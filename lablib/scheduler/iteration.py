@@ -8,6 +8,7 @@ from lablib.request import Request
 from lablib.scheduler.base import Scheduler
 from lablib.scheduler.policies import FCFS, Admission, MixedWholePrompts, QueueOrder, ReserveModelMax, StepMix
 from lablib.step import Chunk, StepPlan
+from lablib.validate import whole
 
 
 class IterationScheduler(Scheduler):
@@ -37,7 +38,7 @@ class IterationScheduler(Scheduler):
         mix: StepMix | None = None,
     ) -> None:
         super().__init__(kv, max_num_seqs, max_model_len)
-        require_room_to_decode(max_num_batched_tokens, max_num_seqs)
+        require_room_to_decode(whole("max_num_batched_tokens", max_num_batched_tokens, least=1), max_num_seqs)
         self.max_num_batched_tokens = max_num_batched_tokens
         self.order = order or FCFS()
         self.admission = admission or ReserveModelMax()
@@ -115,13 +116,21 @@ def ContinuousBatching(  # noqa: N802 - reads as the scheduler it makes, beside 
         block_size: tokens a block of the KV cache holds; by default ``max_model_len``, one block a request.
         num_blocks: blocks of the KV cache; by default enough for all slots.
         admission: how much cache a request is given when it starts; by default ``ReserveModelMax()``.
+
+    Raises:
+        TypeError, ValueError: a limit that is no whole number of at least 1, or can't work; the message names it.
     """
-    block_size = block_size or max_model_len
-    num_blocks = num_blocks or max_num_seqs * -(-max_model_len // block_size)
+    whole("max_num_seqs", max_num_seqs, least=1)
+    whole("max_model_len", max_model_len, least=1)
+    block_size = max_model_len if block_size is None else whole("block_size", block_size, least=1)
+    if num_blocks is None:
+        num_blocks = max_num_seqs * -(-max_model_len // block_size)
+    if max_num_batched_tokens is None:
+        max_num_batched_tokens = max(MAX_NUM_BATCHED_TOKENS, max_model_len + max_num_seqs)
     return IterationScheduler(
         KVCacheManager(num_blocks, block_size),
         max_num_seqs,
         max_model_len,
-        max_num_batched_tokens or max(MAX_NUM_BATCHED_TOKENS, max_model_len + max_num_seqs),
+        max_num_batched_tokens,
         admission=admission,
     )

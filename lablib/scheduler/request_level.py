@@ -6,6 +6,7 @@ from lablib.kvcache import KVCacheManager
 from lablib.request import FinishReason, Request, RequestOutput, RequestStatus
 from lablib.scheduler.base import Scheduler
 from lablib.step import StepPlan, StepResult
+from lablib.validate import whole
 
 
 class RequestLevelBatching(Scheduler):
@@ -20,10 +21,9 @@ class RequestLevelBatching(Scheduler):
     """
 
     def __init__(self, batch_size: int, max_model_len: int, stream: bool = False) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        self.batch_size = whole("batch_size", batch_size, least=1)
+        whole("max_model_len", max_model_len, least=1)
         super().__init__(KVCacheManager(batch_size, max_model_len), batch_size, max_model_len)
-        self.batch_size = batch_size
         self.stream = stream
 
     def num_missing(self, request: Request) -> int:
@@ -50,22 +50,25 @@ class RequestLevelBatching(Scheduler):
                     outputs.append(RequestOutput(request.request_id, new_tokens, request.finish_reason))
         return outputs + self._end_batch()
 
-    def abort(self, request_id: str) -> list[RequestOutput]:
+    def abort(
+        self, request_id: str, reason: FinishReason = FinishReason.ABORT, message: str = ""
+    ) -> list[RequestOutput]:
         """End a request at once; a row of the running batch still holds its place to the batch's end."""
         request = self.running.get(request_id)
         if request is None:
-            return super().abort(request_id)
+            return super().abort(request_id, reason, message)
         if request.finish_reason is not None:
             return []
-        request.finish_reason = FinishReason.ABORT
+        request.finish_reason = reason
         request.status = RequestStatus.FINISHED
         tokens = () if self.stream else tuple(request.output_token_ids)
-        return [RequestOutput(request_id, tokens, FinishReason.ABORT), *self._end_batch()]
+        return [RequestOutput(request_id, tokens, reason, message), *self._end_batch()]
 
     def _end_batch(self) -> list[RequestOutput]:
         """Free every row if all are done, and deliver what has not been delivered."""
         rows = list(self.running.values())
         if any(request.finish_reason is None for request in rows):
             return []
+        told = {request.request_id for request in rows if request.finished}  # aborted, or failed, before the end
         outputs = [self.finish(request, tuple(request.output_token_ids)) for request in rows]
-        return [] if self.stream else [output for output in outputs if output.finish_reason is not FinishReason.ABORT]
+        return [] if self.stream else [output for output in outputs if output.request_id not in told]

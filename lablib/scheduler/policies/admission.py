@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lablib.request import Request
+from lablib.validate import real
 
 
 class Admission(Protocol):
@@ -57,8 +58,7 @@ class ReservePrompt(Admission):
     watermark: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.watermark < 1:
-            raise ValueError(f"watermark is a share of the pool, from 0 to less than 1, got {self.watermark}")
+        real("watermark, a share of the pool,", self.watermark, least=0, below=1)
 
     def num_tokens(self, request: Request, max_model_len: int) -> int:
         return request.num_tokens
