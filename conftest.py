@@ -9,6 +9,12 @@ import pytest
 
 import lablib  # noqa: F401 - before any test imports torch: it says how torch's threads wait for each other
 
+# Processes that test side by side (``pytest -n 2``) share the cores: theirs, and their children's, would wait for each
+# other's threads. Also to be set before torch is imported.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    share = max(1, (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+    os.environ.setdefault("OMP_NUM_THREADS", str(share))
+
 # Set before any kernel starts: untouched exercises run the reference, results don't wait for a guess, and progress
 # bars, which write to stderr, stay silent.
 os.environ.setdefault("LABLIB_EXERCISES", "fallback")
@@ -33,7 +39,9 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests and cells that need a GPU where there is none."""
+    """Begin with the files that take longest; skip tests and cells that need a GPU where there is none."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     wanting = [item for item in items if "gpu" in _tags(item) or item.get_closest_marker("gpu")]
     if wanting and not _has_gpu():
         for item in wanting:

@@ -93,13 +93,15 @@ def torch_index() -> list[str]:
     """Return pip options for PyTorch's CPU wheels: none where there is an NVIDIA GPU, or the index is out of reach."""
     if sys.platform != "linux" or shutil.which("nvidia-smi") or Path("/dev/nvidia0").exists():
         return []
-    try:
-        with urllib.request.urlopen(f"{CPU_WHEELS}/torch/", timeout=5):
-            say("No NVIDIA GPU: taking PyTorch's smaller CPU wheels")
-            return ["--extra-index-url", CPU_WHEELS]
-    except (OSError, urllib.error.URLError):
-        say(f"{CPU_WHEELS} is out of reach: taking PyTorch from where pip finds it")
-        return []
+    for patience in (5, 15, 30):
+        try:
+            with urllib.request.urlopen(f"{CPU_WHEELS}/torch/", timeout=patience):
+                say("No NVIDIA GPU: taking PyTorch's smaller CPU wheels")
+                return ["--extra-index-url", CPU_WHEELS]
+        except (OSError, urllib.error.URLError):
+            continue
+    say(f"{CPU_WHEELS} is out of reach: taking PyTorch from where pip finds it")
+    return []
 
 
 def check_disk(kind: str) -> None:

@@ -11,7 +11,7 @@ import nbformat
 from playwright.sync_api import Browser, Page
 
 TOKEN = "for-tests-only"
-PATIENCE_MS = 60_000
+PATIENCE_MS = 240_000  # a guard against hanging, for the slowest machine; no promise
 OURS = re.compile(r"(file|data|blob|about):|\w+://127\.0\.0\.1[:/]")
 
 
@@ -57,6 +57,17 @@ class Lab:
 
     def address(self, name: str) -> str:
         return f"{self.url}/lab/tree/{name}?token={TOKEN}&reset"
+
+
+def settle(page: Page, milliseconds: int = 0) -> None:
+    """Wait until timers of the page that are due by then have run, and until it has drawn: by its own clock."""
+    page.evaluate(
+        """async (milliseconds) => {
+          await new Promise((resolve) => setTimeout(resolve, milliseconds));
+          for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+        }""",
+        milliseconds,
+    )
 
 
 def wait_for_kernel(page: Page) -> None:

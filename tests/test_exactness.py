@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from default_model import default_model
 from forward_batches import PROMPTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from lablib.engine import Engine
 from lablib.executor.model import ModelExecutor
 from lablib.kvcache import OutOfBlocks
-from lablib.model import LanguageModel, load_model, toy_model
+from lablib.model import LanguageModel, toy_model
 from lablib.request import FinishReason, Request, SamplingParams
 from lablib.scheduler import ContinuousBatching, DynamicBatching, StaticBatching
 from lablib.scheduler.policies import Admission, ReserveMaxTokens, ReserveModelMax, ReservePrompt
@@ -126,10 +127,10 @@ def test_a_sampled_answer_depends_on_its_seed_and_not_on_its_neighbours(
 
 @pytest.mark.model
 def test_the_default_model_gives_the_same_tokens_in_every_batch() -> None:
-    model = load_model(dtype=torch.float32)
+    model = default_model()
     prompts = [model.encode(prompt["text"]) for prompt in PROMPTS[:10]]
-    max_model_len = max(map(len, prompts)) + 24
-    sampling = SamplingParams(max_tokens=24, ignore_eos=True)
+    max_model_len = max(map(len, prompts)) + 12
+    sampling = SamplingParams(max_tokens=12, ignore_eos=True)
     texts = []
     for batch_size in (1, 4, 10):
         executor = ModelExecutor(model, batch_size, max_model_len)
@@ -140,15 +141,15 @@ def test_the_default_model_gives_the_same_tokens_in_every_batch() -> None:
 
 @pytest.mark.model
 def test_the_default_model_gives_the_same_tokens_in_blocks_of_any_size() -> None:
-    model = load_model(dtype=torch.float32)
+    model = default_model()
     prompts = [model.encode(prompt["text"]) for prompt in PROMPTS[:6]]
-    max_model_len = max(map(len, prompts)) + 20
-    sampling = SamplingParams(max_tokens=20, ignore_eos=True)
+    max_model_len = max(map(len, prompts)) + 12
+    sampling = SamplingParams(max_tokens=12, ignore_eos=True)
     texts = {}
     for block_size in (1, 7, 16, 256, max_model_len):
         scheduler = ContinuousBatching(4, max_model_len, block_size=block_size, admission=ReservePrompt())
         executor = ModelExecutor(model, scheduler.kv.pool.num_blocks, block_size)
         answers = Engine(scheduler, executor).generate(prompts, sampling)
         texts[block_size] = [answer.token_ids for answer in answers]
-        assert all(len(answer.token_ids) == 20 for answer in answers)
+        assert all(len(answer.token_ids) == 12 for answer in answers)
     assert all(each == texts[max_model_len] for each in texts.values())

@@ -24,7 +24,7 @@ from lablib.scheduler import ContinuousBatching
 from lablib.trace import check_trace
 from lablib.viz import StepPlayer
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 120.0  # seconds: a guard against hanging
 PROMPTS = ["one", "two words", "a third and longer one"]
 
 

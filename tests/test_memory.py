@@ -7,6 +7,7 @@ import random
 
 import pytest
 import torch
+from default_model import default_model
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_tools import peak_of_tensors
@@ -15,7 +16,7 @@ from lablib.executor.model import ModelExecutor
 from lablib.executor.sizing import StepLimits, shape_of
 from lablib.kvcache import KVCacheManager, OutOfBlocks
 from lablib.memory import MemoryPlan, PoolSizeError
-from lablib.model import LanguageModel, load_model, toy_model
+from lablib.model import LanguageModel, toy_model
 from lablib.paper_memory import paper_plan, step_bytes
 from lablib.roofline import MODELS
 
@@ -191,5 +192,5 @@ def test_a_step_holds_the_tensors_that_the_paper_counts(dtype: torch.dtype, toke
 def test_the_default_models_step_holds_the_tensors_that_the_paper_counts(
     dtype: torch.dtype, tokens: int, rows: int
 ) -> None:
-    found, paper = peaks(load_model(dtype=dtype), tokens, rows)
+    found, paper = peaks(default_model(dtype), tokens, rows)
     assert found == pytest.approx(paper, rel=0.05)

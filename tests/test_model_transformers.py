@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
+from default_model import default_model
 from forward_batches import Piece, flat_batch, prompt_token_ids
 
-from lablib.model import LanguageModel, load_model, sample
+from lablib.model import LanguageModel, sample
 from lablib.model.checkpoint import resolve
 from lablib.request import SamplingParams
 
@@ -20,9 +22,8 @@ NUM_TOKENS = 64
 NEAR_TIE = 1e-3
 
 
-@cache
 def ours() -> LanguageModel:
-    return load_model(dtype=torch.float32)
+    return default_model(torch.float32)
 
 
 @cache
@@ -30,6 +31,12 @@ def theirs() -> Any:
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(resolve(None), dtype=torch.float32, attn_implementation="sdpa").eval()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _theirs_goes_with_this_file() -> Iterator[None]:
+    yield
+    theirs.cache_clear()
 
 
 @torch.inference_mode()
@@ -96,7 +103,7 @@ def test_bfloat16_strays_no_further_from_float32_than_transformers_does() -> Non
     rounded = AutoModelForCausalLM.from_pretrained(resolve(None), dtype=torch.bfloat16).eval()
     with torch.inference_mode():
         their_error = (rounded(torch.tensor([token_ids])).logits[0].float() - exact).square().mean().sqrt()
-    found = load_model(dtype=torch.bfloat16).forward_full(token_ids)
+    found = default_model(torch.bfloat16).forward_full(token_ids)
     assert found.dtype is torch.float32
     assert (found - exact).square().mean().sqrt() < 1.2 * their_error
 

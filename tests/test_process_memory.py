@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from lablib.model.dtype import BF16_FEATURES, cpu_features
+
+pytestmark = pytest.mark.alone
 ROOT = Path(__file__).parents[1]
 
 MEASURE = """
@@ -62,11 +65,17 @@ on_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason
 @pytest.mark.model
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_the_process_grows_by_what_the_plan_says(dtype: str) -> None:
-    """Weights within 5%, a step within 10%, where glibc is told to give freed memory back at once."""
+    """Weights within 5%, a step within 10%, where glibc is told to give freed memory back at once.
+
+    Without bf16 instructions oneDNN converts in pieces of its own choice: then a step in bfloat16 only stays below.
+    """
     back_at_once = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     weights, activations, _ = measure(dtype, rows=16, **back_at_once)
     assert weights == pytest.approx(1, abs=0.05)
-    assert activations == pytest.approx(1, abs=0.1)
+    assert activations < 1.1
+    if dtype == "bfloat16" and BF16_FEATURES.isdisjoint(cpu_features()):
+        pytest.skip(f"all but the last: this CPU has no bf16 instructions; a step took {activations:.2f} of its plan")
+    assert activations > 0.9
 
 
 @on_linux

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from default_model import default_model
 
 from lablib import metrics
 from lablib.engine import Engine
 from lablib.executor import SimulatedExecutor
-from lablib.model import load_model
 from lablib.scheduler import ContinuousBatching, StaticBatching
 from lablib.workload import load, real_prompts
 from lablib.workload.prompts import mixed, texts
@@ -70,7 +70,7 @@ def test_texts_become_the_token_ids_of_the_model_at_hand() -> None:
 
 @pytest.mark.model
 def test_the_labs_workload_is_what_the_texts_and_the_default_model_give() -> None:
-    model = load_model()
+    model = default_model()
     assert load("mixed32") == mixed(model)
     assert load("mixed32").encoded(model).prompt_tokens == 2583
     assert load("mixed16") == mixed(model, num_requests=16, seed=128, scale=0.5)

@@ -112,7 +112,7 @@ def test_cpu_wheels_are_asked_for_only_without_an_nvidia_gpu_and_where_they_can_
         def __enter__(self) -> None: ...
         def __exit__(self, *error: object) -> None: ...
 
-    def unreachable(url: str, timeout: float) -> Answer:
+    def unreachable(url: str = "", timeout: float = 0) -> Answer:
         raise OSError("no route")
 
     monkeypatch.setattr(setup.sys, "platform", "linux")
@@ -122,6 +122,10 @@ def test_cpu_wheels_are_asked_for_only_without_an_nvidia_gpu_and_where_they_can_
     assert setup.torch_index() == ["--extra-index-url", setup.CPU_WHEELS]
     monkeypatch.setattr(setup.urllib.request, "urlopen", unreachable)
     assert setup.torch_index() == []
+    monkeypatch.setattr(
+        setup.urllib.request, "urlopen", lambda url, timeout: Answer() if timeout > 10 else unreachable()
+    )
+    assert setup.torch_index() == ["--extra-index-url", setup.CPU_WHEELS], "it answers slowly"
     monkeypatch.setattr(setup.urllib.request, "urlopen", lambda url, timeout: Answer())
     monkeypatch.setattr(setup.shutil, "which", lambda name: "/usr/bin/nvidia-smi")
     assert setup.torch_index() == []
@@ -132,12 +136,44 @@ def test_a_failing_stage_fails_the_checks_and_the_others_still_run(
 ) -> None:
     checks = script("test")
     monkeypatch.setattr(checks, "BIN", Path("/bin"))
-    monkeypatch.setattr(checks, "stages", lambda: {"bad": ["false"], "good": ["true"]})
+    monkeypatch.setattr(checks, "stages", lambda cores: {"bad": ["false"], "good": ["true"]})
     assert checks.main([]) == 1
-    table = [line.split() for line in capsys.readouterr().out.splitlines()[-2:]]
+    table = [line.split() for line in capsys.readouterr().out.splitlines()[-3:-1]]
     assert [(name, result) for name, _, result in table] == [("bad", "FAILED"), ("good", "ok")]
     assert checks.main(["good"]) == 0
     assert checks.main(["unknown"]) == 2
+
+
+def test_a_slow_machine_is_emulated_for_what_computes_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = script("test")
+    pinned: list[set[int]] = []
+    seen: dict[str, tuple[list[str], str | None, int]] = {}
+
+    def note(command: list[str], env: dict[str, str], **rest: object) -> subprocess.CompletedProcess[str]:
+        seen[Path(command[-1]).name] = command, env.get("ATEN_CPU_CAPABILITY"), len(pinned)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
+    monkeypatch.setattr(checks.os, "sched_getaffinity", lambda pid: {2, 3}, raising=False)
+    monkeypatch.setattr(checks.os, "sched_setaffinity", lambda pid, cores: pinned.append(cores), raising=False)
+    monkeypatch.setattr(checks.subprocess, "run", note)
+    assert checks.main(["--slow", "types", "unit"]) == 0
+    (_, types, before), (unit, capability, after) = seen["mypy"], seen["not browser and not alone"]
+    assert (types, before) == (None, 0)
+    assert (capability, after, pinned) == ("avx2", 1, [{2}])
+    assert "-n" not in unit
+    assert checks.main(["unit"]) == 0
+    unit, capability, after = seen["not browser and not alone"]
+    assert (capability, after) == (None, 1)
+    assert unit[unit.index("-n") + 1] == "2"
+
+
+def test_every_test_belongs_to_one_stage() -> None:
+    stages = script("test").stages(2)
+    chosen = [command[command.index("-m") + 1] for name, command in stages.items() if "-m" in command]
+    for marks in ({}, {"browser"}, {"alone"}, {"browser", "alone"}):
+        names = {name: name in marks for name in ("browser", "alone")}
+        assert [eval(expression, {}, names) for expression in chosen].count(True) == 1, marks
 
 
 def test_browser_tests_are_skipped_without_a_browser_unless_one_is_required(

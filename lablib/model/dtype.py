@@ -16,8 +16,11 @@ BF16_FEATURES = frozenset({"avx512_bf16", "amx"})
 
 def cpu_features() -> tuple[str, ...]:
     """Return which of avx2, avx512, avx512_bf16 and amx this CPU offers to torch, narrowest first."""
-    # The probes are private and come and go: one that is missing counts as "no".
-    return tuple(name for name, probe in _CPU_PROBES.items() if getattr(torch.cpu, probe, lambda: False)())
+    # The probes are private and come and go: one that is missing counts as "no". They ask the CPU, but
+    # ATEN_CPU_CAPABILITY may have told torch to keep to AVX2.
+    narrow = torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+    found = [name for name, probe in _CPU_PROBES.items() if getattr(torch.cpu, probe, lambda: False)()]
+    return tuple(name for name in found if name == "avx2" or not narrow)
 
 
 def default_dtype(device: str = "cpu") -> torch.dtype:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import TOKEN, Lab, Watched, watch
+from browsing import PATIENCE_MS, TOKEN, Lab, Watched, watch
 from playwright.sync_api import Browser, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -74,7 +74,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
         f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}", "--ServerApp.terminals_enabled=False",
-        "--LabApp.news_url=",
+        "--LabApp.news_url=", f"--KernelManager.shutdown_wait_time={PATIENCE_MS / 1e3}",
     ]  # fmt: skip
     with (home / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=home)
@@ -83,14 +83,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             yield Lab(f"http://127.0.0.1:{port}", root)
         finally:
             server.terminate()
-            server.wait(20)
+            server.wait(PATIENCE_MS / 1e3)
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_MS / 1e3
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            with urllib.request.urlopen(url, timeout=2):
+            with urllib.request.urlopen(url, timeout=10):
                 return
         except OSError:
             time.sleep(0.2)

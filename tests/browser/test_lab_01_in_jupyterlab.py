@@ -21,7 +21,7 @@ PLAYER = "document.querySelector('.step-player').player"
 def opened(browser: Browser, lab: Lab) -> Iterator[Watched]:
     copy_missing(LABS, lab.root / "work")
     watched = watch(browser, lab.address("work/01_static_batching.ipynb"))
-    watched.page.set_default_timeout(120_000)
+    watched.page.set_default_timeout(10 * 60_000)  # the whole lab is computed
     run_all(watched.page)
     watched.page.locator(".sp-play").first.wait_for()
     yield watched

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browsing import Watched
+from browsing import PATIENCE_MS, Watched, settle
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +43,8 @@ def jupyterlab(tmp_path: Path) -> Iterator[str]:
     server = subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=tmp_path, env=environment, stderr=log)
     address = f"http://127.0.0.1:{port}"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(300):
+    deadline = time.monotonic() + PATIENCE_MS / 1e3
+    while time.monotonic() < deadline and server.poll() is None:
         try:
             opener.open(f"{address}/api", timeout=5).close()
             break
@@ -60,8 +61,8 @@ def test_jupyterlab_opens_on_the_first_lab_without_pop_up_or_outside_request(
 ) -> None:
     watched = open_page(f"{jupyterlab}/")
     page = watched.page
-    page.get_by_role("paragraph").get_by_text("The first lab").wait_for(timeout=60_000)
-    page.wait_for_timeout(3_000)  # the news question comes after the page has settled
+    page.get_by_role("paragraph").get_by_text("The first lab").wait_for()
+    settle(page, 3_000)  # the news question comes after the page has settled
     assert page.url.endswith("/work/00_first.ipynb")
     assert page.locator(".Toastify__toast").all_inner_texts() == []
     assert watched.external == []

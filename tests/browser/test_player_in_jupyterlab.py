@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import TOKEN, Lab, Watched, run_all, wait_for_kernel, watch
+from browsing import PATIENCE_MS, TOKEN, Lab, Watched, run_all, settle, wait_for_kernel, watch
 from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
@@ -63,7 +63,7 @@ def test_no_key_leaks_to_the_notebook_and_the_kernel_learns_the_step(executed: W
         page.keyboard.press(key)
     assert page.locator(".jp-Notebook .jp-Cell").count() == cells
     assert page.evaluate(f"{player(page)}.lanes[0].step") == clicked + 1
-    page.wait_for_timeout(400)
+    settle(page, 400)
     chosen = page.evaluate(f"{player(page)}.selected")
     page.locator(".jp-CodeCell").nth(3).locator(".cm-content").click()
     page.keyboard.press("Shift+Enter")
@@ -86,25 +86,28 @@ def test_axe_finds_nothing_in_the_notebook(executed: Watched) -> None:
     assert results.violations_count == 0, results.generate_report()
 
 
-def test_a_big_run_is_on_screen_soon_after_run(executed: Watched) -> None:
-    page = executed.page
-    waits = []
-    for _ in range(2):
-        page.evaluate("document.querySelectorAll('.step-player').forEach((old) => old.classList.add('old'))")
-        page.locator(".jp-CodeCell").nth(1).locator(".cm-content").click()
-        begin = time.monotonic()
-        page.keyboard.press("Shift+Enter")
-        page.wait_for_function("document.querySelector('.step-player:not(.old)')?.player?.draws > 0")
-        waits.append(time.monotonic() - begin)
-    print("seconds from Run to the first picture:", [round(wait, 2) for wait in waits])
-    assert min(waits) <= 1.5
+def test_a_big_run_is_on_screen_about_as_soon_as_a_small_one(executed: Watched) -> None:
+    """2,000 steps beside 153: most of the wait is JupyterLab's and Python's, not the run's."""
+    big, small = (min(seconds_to_picture(executed.page, cell) for _ in range(3)) for cell in (1, 2))
+    print(f"seconds from Run to the first picture: {big:.2f} of 2,000 steps, {small:.2f} of 153")
+    assert big < 4 * small
+
+
+def seconds_to_picture(page: Page, cell: int) -> float:
+    """From Run until the new player has drawn."""
+    page.evaluate("document.querySelectorAll('.step-player').forEach((old) => old.classList.add('old'))")
+    page.locator(".jp-CodeCell").nth(cell).locator(".cm-content").click()
+    begin = time.monotonic()
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_function("document.querySelector('.step-player:not(.old)')?.player?.draws > 0")
+    return time.monotonic() - begin
 
 
 def test_a_notebook_read_later_shows_the_picture(executed: Watched, browser: Browser, lab: Lab) -> None:
     """With no kernel that knows the player: once as its own author, once as someone who does not trust it."""
     executed.page.keyboard.press("Control+S")
     own, foreign = lab.root / "own.ipynb", lab.root / "foreign.ipynb"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_MS / 1e3
     while "image/png" not in own.read_text() and time.monotonic() < deadline:
         time.sleep(0.1)
     foreign.write_text(own.read_text().replace("player.goto(99)", "player.goto(98)"))
