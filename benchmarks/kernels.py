@@ -24,6 +24,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from gpu_timing import captured, copy_bandwidth, describe, eager
+from torch import Tensor
+
+import lablib  # noqa: F401  # isort: split
 from labkernels import (
     cache_write,
     cache_write_torch,
@@ -38,9 +41,6 @@ from labkernels.paged_decode import flops as decode_flops
 from labkernels.paged_prefill import bytes_moved as prefill_bytes
 from labkernels.paged_prefill import flops as prefill_flops
 from labkernels.sizes import Heads
-from torch import Tensor
-
-import lablib  # noqa: F401  # isort: split
 
 SMOLLM2 = Heads(9, 3, 64, "SmolLM2-135M")
 LLAMA_3 = Heads(32, 8, 128, "Llama-3-8B")

@@ -12,7 +12,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -31,12 +30,7 @@ def main() -> int:
         return 2
     card = torch.cuda.get_device_name().replace("NVIDIA ", "").replace(" ", "-").lower()
     args.results.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as links:
-        environment = importable(Path(links))
-        results = [
-            (name, *run(command, seconds, environment))
-            for name, command, seconds in steps(card, args.results.resolve())
-        ]
+    results = [(name, *run(command, seconds)) for name, command, seconds in steps(card, args.results.resolve())]
     print("\nstep              seconds  result")
     for name, seconds, result in results:
         print(f"{name:<18}{seconds:7.1f}  {result}")
@@ -62,18 +56,11 @@ def steps(card: str, results: Path) -> list[tuple[str, list[str], float]]:
     ]
 
 
-def importable(links: Path) -> dict[str, str]:
-    """An environment in which ``lablib`` and ``labkernels`` (whose folder has another name) can be imported."""
-    if importlib.util.find_spec("labkernels") is not None:
-        return dict(os.environ)
-    (links / "labkernels").symlink_to(ROOT / "kernels", target_is_directory=True)
-    return os.environ | {"PYTHONPATH": os.pathsep.join((str(links), str(ROOT)))}
-
-
-def run(command: list[str], limit: float, environment: dict[str, str]) -> tuple[float, str]:
+def run(command: list[str], limit: float) -> tuple[float, str]:
     """Run one step; return its seconds and what became of it."""
     print(f"\n── {' '.join(command)}", flush=True)
     start = time.monotonic()
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     try:
         failed = subprocess.run(command, cwd=ROOT, env=environment, timeout=limit, check=False).returncode
     except subprocess.TimeoutExpired:

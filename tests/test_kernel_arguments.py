@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from labkernels import cache_write, paged_decode, paged_prefill
 from labkernels.runtime import INTERPRETED
 

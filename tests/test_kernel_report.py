@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+
 from labkernels.__main__ import main
 from labkernels.ahead_of_time import load_sizes, resident_programs
 from labkernels.report import compile_all, table

@@ -9,6 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
+
 from labkernels import (
     cache_write,
     cache_write_torch,
@@ -22,7 +24,6 @@ from labkernels.paged_decode import TEST_SHAPES as DECODE_SHAPES
 from labkernels.paged_decode import default_split_len
 from labkernels.paged_prefill import TEST_SHAPES as PREFILL_SHAPES
 from labkernels.sizes import Heads
-from torch import Tensor
 
 pytest.importorskip("triton", reason="the kernels need Triton")
 

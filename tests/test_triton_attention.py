@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 from forward_batches import Piece, flat_batch, prompt_token_ids
-from labkernels import paged_decode
 
+from labkernels import paged_decode
 from lablib.engine import Engine
 from lablib.executor.model import ModelExecutor
 from lablib.model import AttentionBackend, LanguageModel, TorchAttention, load_model, toy_model

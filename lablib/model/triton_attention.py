@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from labkernels import cache_write, paged_decode, paged_prefill
-from labkernels.launch import unsupported
 from torch import Tensor
 
+from labkernels import cache_write, paged_decode, paged_prefill
+from labkernels.launch import unsupported
 from lablib.model.batch import ForwardBatch
 from lablib.model.config import ModelConfig
 from lablib.model.paging import new_cache, padded_block_tables, require_cache
