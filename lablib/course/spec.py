@@ -10,6 +10,9 @@ from types import ModuleType
 from typing import Any, Final
 
 
+VLLM: Final = "0.32.0"  # the release whose files the exercises name
+
+
 class _Reference:
     """Stands for "what the reference answers" where a case names no expectation."""
 
@@ -89,7 +92,10 @@ class Exercise:
         reference: ``"module:name"`` of the library's own code, imported when it is needed.
         cases: from the smallest to the largest, since the first failing one is shown.
         hints: three levels: a nudge, the plan, nearly the code.
+        right: answers that must pass, written otherwise than the reference and than each other: at least two.
         wrong: answers that must fail, each for its own reason.
+        vllm: file and symbol in vLLM (release ``VLLM``) that do the same, such as
+            ``"vllm/v1/core/sched/scheduler.py: Scheduler.schedule"``.
         difficulty: 1 to 3; also the points that an instructor's grade book gives.
         minutes: how long a learner is expected to take.
         stub: source of the untouched stub, where it holds more than a docstring and ``todo()``.
@@ -104,7 +110,9 @@ class Exercise:
     reference: str
     cases: tuple[Case, ...]
     hints: tuple[str, str, str]
+    right: tuple[Any, ...] = ()
     wrong: tuple[WrongAnswer, ...] = ()
+    vllm: str = ""
     difficulty: int = 1
     minutes: int = 10
     stub: str = ""
