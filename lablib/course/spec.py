@@ -9,7 +9,6 @@ from functools import reduce
 from types import ModuleType
 from typing import Any, Final
 
-
 VLLM: Final = "0.32.0"  # the release whose files the exercises name
 
 
