@@ -26,7 +26,7 @@ def all_fates() -> Trace:
     """Refused, aborted while waiting, aborted while running, failed, interrupted; with hostile texts."""
     recorder = TraceRecorder({"workload": HOSTILE, "scheduler": HOSTILE, "block_size": 4, "pieces": {HOSTILE: HOSTILE}})
     requests = [Request(f"{HOSTILE}{i}", [1, 2, 3], SamplingParams(max_tokens=9)) for i in range(5)]
-    recorder.refuse(requests[0], f"too long {HOSTILE}")
+    recorder.refuse(requests[0], requests[0].request_id, f"too long {HOSTILE}", 0.0)
     for request in requests[1:]:
         recorder.add_request(request)
     recorder.record_blocks(

@@ -212,6 +212,18 @@ def test_missing_copies_are_made_without_outputs_and_existing_ones_stay(example:
     assert (work / "90_example.ipynb").read_text() == "mine"
 
 
+def test_a_learners_copy_has_no_grader_s_marks_and_the_gallery_keeps_them(example: Path, tmp_path: Path) -> None:
+    executed(example)
+    (copy,) = copy_missing(example.parent, tmp_path / "work")
+    stubs = {cell.id: cell.source for cell in code_cells(read(example)) if "SOLUTION" in cell.source}
+    copies = {cell.id: cell.source for cell in code_cells(read(copy))}
+    assert stubs
+    for cell, source in stubs.items():
+        lines = [line for line in source.splitlines() if "SOLUTION" not in line]
+        assert len(lines) == len(source.splitlines()) - 2
+        assert copies[cell] == "\n".join(lines)
+
+
 def test_reset_makes_a_copy_anew_and_keeps_the_old_beside_it(example: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     assert reset(90, example.parent, work) == (work / "90_example.ipynb", None)

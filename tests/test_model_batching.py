@@ -148,9 +148,9 @@ def test_a_model_without_a_cache_says_what_to_call() -> None:
         toy_model().forward(flat_batch([Piece([1], 0, [0])], 1, 1))
 
 
-@pytest.mark.parametrize(("num_blocks", "block_size"), [(0, 16), (4, 0)])
-def test_a_cache_of_no_blocks_or_no_tokens_is_refused(num_blocks: int, block_size: int) -> None:
-    with pytest.raises(ValueError, match=f"got {num_blocks} blocks of {block_size}"):
+@pytest.mark.parametrize(("num_blocks", "block_size", "named"), [(0, 16, "num_blocks"), (4, 0, "block_size")])
+def test_a_cache_of_no_blocks_or_no_tokens_is_refused(num_blocks: int, block_size: int, named: str) -> None:
+    with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
         toy_model().allocate_cache(num_blocks, block_size)
 
 

@@ -72,8 +72,7 @@ def test_tokens_that_the_rows_can_not_share_evenly_are_all_in_the_largest_step()
 
 def test_the_pool_takes_what_the_others_leave_and_no_block_more() -> None:
     gpu = FakeGpu()
-    model = toy_model()
-    executor = ModelExecutor(model, None, 8, gpu_memory_utilization=0.9, device_memory=gpu, **LIMITS)
+    executor = ModelExecutor(toy_model(), None, 8, gpu_memory_utilization=0.9, device_memory=gpu, **LIMITS)
     block = 8 * 2 * 2 * 2 * 8 * 8  # tokens, K and V, layers, KV heads, elements, bytes of float64
     room = int(0.9 * gpu.size) - (gpu.used - block) - gpu.peak  # the block that the largest step used goes again
     assert executor.num_blocks == room // block
@@ -82,7 +81,8 @@ def test_the_pool_takes_what_the_others_leave_and_no_block_more() -> None:
     assert sum(part.num_bytes for part in executor.memory.parts.values()) == gpu.size
     assert executor.memory.weights.num_bytes + executor.memory.other.num_bytes + block == gpu.used
     scratch_row = block // 8
-    assert executor.memory.parts["KV cache"].num_bytes == model.backend.cache.nbytes - scratch_row  # type: ignore[attr-defined]
+    cache = executor.model.backend.cache  # type: ignore[attr-defined]
+    assert executor.memory.parts["KV cache"].num_bytes == cache.nbytes - scratch_row
 
 
 def test_a_larger_share_means_a_larger_pool() -> None:

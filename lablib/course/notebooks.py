@@ -12,6 +12,7 @@ from lablib.course.store import write_atomically
 
 _EXERCISE = re.compile(r"^@exercise\(['\"]([\w.]+)['\"]\)", re.MULTILINE)
 _CHECK = re.compile(r"^check\(['\"]([\w.]+)['\"]\)", re.MULTILINE)
+_GRADERS_MARK = re.compile(r"^[ \t]*### (BEGIN|END) SOLUTION[ \t]*(\n|\Z)", re.MULTILINE)
 
 
 def read(path: Path) -> Any:
@@ -45,7 +46,8 @@ def check_key(cell: Any) -> str | None:
 def copy_missing(labs: Path, work: Path) -> list[Path]:
     """Copy the notebooks that ``work`` doesn't have yet, without outputs, and return the new files.
 
-    Cell ids and metadata stay, so that a copy can be collected and compared.
+    Cell ids and metadata stay, so that a copy can be collected and compared; the marks that tell nbgrader where a
+    solution begins and ends go.
     """
     missing = [path for path in sorted(labs.glob("*.ipynb")) if not (work / path.name).exists()]
     return [_copy_cleared(path, work) for path in missing]
@@ -76,6 +78,7 @@ def _copy_cleared(path: Path, work: Path) -> Path:
     for cell in code_cells(notebook):
         cell.outputs = []
         cell.execution_count = None
+        cell.source = _GRADERS_MARK.sub("", cell.source).rstrip("\n")
     target = work / path.name
     write(target, notebook)
     return target
