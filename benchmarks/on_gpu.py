@@ -46,7 +46,7 @@ def steps(card: str, results: Path) -> list[tuple[str, list[str], float]]:
     pytest = [sys.executable, "-m", "pytest", "-q", "--maxfail=20", "-p", "no:cacheprovider"]
     if importlib.util.find_spec("xdist") is not None:
         pytest += ["-n", str(min(6, os.cpu_count() or 1))]  # most of the time goes into compiling
-    kernels = [sys.executable, "benchmarks/kernels.py", "--flex", "--out", str(results / f"kernels-{card}.json")]
+    kernels = [sys.executable, "benchmarks/kernel_times.py", "--flex", "--out", str(results / f"kernels-{card}.json")]
     backends = [sys.executable, "benchmarks/backends.py", "--out", str(results / f"backends-{card}.json")]
     return [
         ("kernel tests", [*pytest, "-m", "not model", *(str(tests / name) for name in KERNEL_TESTS)], 90),

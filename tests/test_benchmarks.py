@@ -12,7 +12,7 @@ import torch
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SMALLEST = {
-    "kernels.py": ["--rounds", "1"],
+    "kernel_times.py": ["--rounds", "1"],
     "backends.py": ["--rounds", "1", "--layers", "1", "--batch", "2", "--context", "20"],
 }
 

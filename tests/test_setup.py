@@ -40,10 +40,11 @@ def test_every_package_in_the_tree_is_packaged() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == found | {"labkernels"}
 
 
-def test_no_folder_of_ours_hides_a_package_that_the_labs_need() -> None:
-    """``python`` puts the folder it starts in first on the path, and transformers imports a package called kernels."""
+@pytest.mark.parametrize("folder", [".", "benchmarks", "scripts"])
+def test_no_name_of_ours_hides_a_package_that_the_labs_need(folder: str) -> None:
+    """``python`` puts the folder of its script first on the path, and transformers imports a package called kernels."""
     needed = {"torch", "transformers", "kernels", "tokenizers", "safetensors", "numpy", "pandas", "ipywidgets"}
-    assert needed.isdisjoint(path.stem for path in ROOT.iterdir())
+    assert needed.isdisjoint(path.stem for path in (ROOT / folder).iterdir())
 
 
 def test_without_a_recent_python_the_message_says_how_to_get_one(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from lablib import host_memory
 from lablib.memory import GPU_MEMORY_UTILIZATION, MemoryPlan, Part, PoolSizeError, gigabytes, keep_back
 from lablib.model import LanguageModel, ModelConfig
+from lablib.model.linear import Linear
 from lablib.paper_memory import paper_activations
 from lablib.request import SamplingParams
 from lablib.roofline import ModelShape, kv_bytes_per_token
@@ -204,18 +205,20 @@ def shape_of(config: ModelConfig) -> ModelShape:
 
 def weight_bytes(model: LanguageModel) -> int:
     """Bytes of a model's tensors: weights, packed copies of them, and the tables of the rotary embedding."""
-    tensors = {id(tensor): tensor for tensor in _tensors(model.decoder)}
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    return sum(dict(_sizes(model.decoder)).values())
 
 
-def _tensors(thing: object) -> Iterator[Tensor]:
-    """All tensors below an object of the decoder, one that is used twice twice."""
+def _sizes(thing: object) -> Iterator[tuple[int, int]]:
+    """Id and bytes of all tensors and packed weights below an object of the decoder; one that is used twice, twice."""
     if isinstance(thing, Tensor):
-        yield thing
+        yield id(thing), thing.numel() * thing.element_size()
     elif isinstance(thing, list):
         for each in thing:
-            yield from _tensors(each)
+            yield from _sizes(each)
+    elif isinstance(thing, Linear):
+        yield id(thing.weight), thing.nbytes
+        yield from _sizes(thing.bias)
     elif type(thing).__module__.startswith("lablib.model"):
         names = getattr(type(thing), "__slots__", None) or vars(thing)
         for name in names:
-            yield from _tensors(getattr(thing, name))
+            yield from _sizes(getattr(thing, name))

@@ -7,6 +7,7 @@ F: width inside the feed-forward network; V: vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import torch
 import torch.nn.functional as F
@@ -121,6 +122,11 @@ class Decoder:
         self.norm = RMSNorm(weights("model.norm.weight"), config.rms_norm_eps)
         self.head = Linear(self.embedding if config.tie_word_embeddings else weights("lm_head.weight"))
         self.rotary = RotaryEmbedding(config, self.embedding.dtype, self.embedding.device)
+
+    def linear_layers(self) -> list[Linear]:
+        """All linear layers, in the order in which a step reads them."""
+        inner = [(each.qkv_proj, each.o_proj, each.gate_up_proj, each.down_proj) for each in self.layers]
+        return [*chain.from_iterable(inner), self.head]
 
     def forward(self, batch: ForwardBatch, backend: AttentionBackend) -> Tensor:
         """Computes the batch; returns logits ``[num_logits, V]`` of ``batch.logit_rows`` in the model's dtype."""

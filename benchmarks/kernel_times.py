@@ -5,8 +5,8 @@ measured in the same run. The contenders take turns; times are medians of event 
 and V that somebody has gathered into one piece for them, which costs nothing here: they show the price of scattered
 blocks.
 
-    python benchmarks/kernels.py --out benchmarks/results/kernels-h200.json
-    python benchmarks/kernels.py --device cpu          # tiny shapes in the interpreter: that the script runs, no speed
+    python benchmarks/kernel_times.py --out benchmarks/results/kernels-h200.json
+    python benchmarks/kernel_times.py --device cpu   # tiny shapes in the interpreter: that it runs, no speed
 """
 
 from __future__ import annotations
