@@ -87,7 +87,8 @@ class TestHalves:
         weight = weight.half().float()
         halves = Linear(weight, b)
         assert halves.packing == linear.FBGEMM
-        assert halves.nbytes == weight.nbytes // 2
+        assert halves.bytes_per_weight == 2
+        assert halves.nbytes == 2 * weight.shape[0] * {64: 512, 96: 512, 576: 1024}[weight.shape[1]]
         expected = F.linear(x.double(), weight.double(), b.double() if b is not None else None)
         torch.testing.assert_close(halves(x).double(), expected, rtol=0, atol=1e-5)
 

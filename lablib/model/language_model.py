@@ -48,7 +48,9 @@ class LanguageModel:
     def bytes_per_weight(self) -> float:
         """Bytes that a step reads from memory for each weight of its linear layers, on average: see ``Linear``."""
         layers = self.decoder.linear_layers()
-        return sum(layer.nbytes for layer in layers) / sum(layer.num_weights for layer in layers)
+        return sum(layer.num_weights * layer.bytes_per_weight for layer in layers) / sum(
+            layer.num_weights for layer in layers
+        )
 
     def allocate_cache(self, num_blocks: int, block_size: int) -> None:
         """Makes (or replaces) the KV cache: ``num_blocks`` blocks of ``block_size`` tokens.

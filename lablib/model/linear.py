@@ -19,12 +19,14 @@ class Packing:
     Args:
         name: of the library that packs, and the type it keeps.
         bytes_per_weight: what the kernel reads from memory for each weight.
+        multiple_of: input features are kept in so many at a time; what fills the last of them is not read.
         pack: makes the packed copy of ``weight`` ``[out_features, in_features]`` and ``bias``; not always a tensor.
         multiply: ``multiply(x, packed, bias)``.
     """
 
     name: str
     bytes_per_weight: int
+    multiple_of: int
     pack: Callable[[Tensor, Tensor | None], Any]
     multiply: Callable[[Tensor, Any, Tensor | None], Tensor]
 
@@ -48,17 +50,21 @@ class Linear:
     Attributes:
         packing: how the weight is kept; None: as it is.
         num_weights: ``out_features × in_features``.
-        nbytes: size of what is kept of the weight, and read from memory in every call.
+        bytes_per_weight: what a call reads from memory for each of them.
+        nbytes: size of what is kept of the weight.
     """
 
-    __slots__ = ("bias", "nbytes", "num_weights", "packing", "weight")
+    __slots__ = ("bias", "bytes_per_weight", "nbytes", "num_weights", "packing", "weight")
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         self.bias = bias
         self.packing = _best_packing(weight)
         self.weight = self.packing.pack(weight, bias) if self.packing else weight.contiguous()
         self.num_weights = weight.numel()
-        self.nbytes = self.num_weights * (self.packing.bytes_per_weight if self.packing else weight.element_size())
+        self.bytes_per_weight = self.packing.bytes_per_weight if self.packing else weight.element_size()
+        multiple_of = self.packing.multiple_of if self.packing else 1
+        out_features, in_features = weight.shape
+        self.nbytes = out_features * -(-in_features // multiple_of) * multiple_of * self.bytes_per_weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """Maps ``[num_tokens, in_features]`` to ``[num_tokens, out_features]``."""
@@ -87,10 +93,10 @@ def _multiply_fbgemm(x: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
 
 
 ONEDNN = {
-    dtype: Packing(f"oneDNN, {name}", dtype.itemsize, _pack_onednn, _multiply_onednn)
+    dtype: Packing(f"oneDNN, {name}", dtype.itemsize, 1, _pack_onednn, _multiply_onednn)
     for dtype, name in ((torch.float32, "float32"), (torch.bfloat16, "bf16"))
 }
-FBGEMM = Packing("FBGEMM, fp16", 2, _pack_fbgemm, _multiply_fbgemm)
+FBGEMM = Packing("FBGEMM, fp16", 2, 512, _pack_fbgemm, _multiply_fbgemm)
 
 
 def _best_packing(weight: Tensor) -> Packing | None:
